@@ -38,12 +38,14 @@ def home_page(settings: Settings, services: Sequence[Service], shell: PageShell)
             sections.setdefault(key, _Section(title, [])).members.append((service, entry))
     ordered = sorted(sections.values(), key=lambda one: not one.first[1].is_lead)
     pieces = [one for one in ordered if one.first[1].file]
+    leads = [one for one in pieces if one.first[1].is_lead]
     cards = [each for one in ordered if not one.first[1].file for each in one.members]
     scripts = ["front.css", *(name for one in pieces for name in _files(one.first[1], shell)), "front.js"]
     facts = {service.name: entry.facts for one in pieces for service, entry in one.members if entry.facts is not None}
     main = (
-        "".join(_piece(one, settings, shell) for one in pieces)
-        + _heading(is_led=bool(pieces) and pieces[0].first[1].is_lead)
+        "".join(_piece(one, settings, shell) for one in leads)
+        + _heading(is_led=bool(leads))
+        + "".join(_piece(one, settings, shell) for one in pieces if one not in leads)
         + (
             f'<section class="services" aria-label="Services">{_cards(cards, settings, shell)}</section>'
             if cards

@@ -292,8 +292,9 @@ export function createMap(place, options) {
     context.fillStyle = colors.sea;
     context.fillRect(0, 0, width, height);
     placeMarks();
-    drawLand();
+    const land = drawLand();
     if (mode === "density") drawDensity();
+    drawNames(land);
     if (mode === "points") drawMarks();
     drawBoxes();
     frames.push(performance.now() - started);
@@ -320,7 +321,7 @@ export function createMap(place, options) {
       context.stroke(shape.path);
     }
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    drawNames(shown.filter(({ turn }) => !turn));
+    return shown.filter(({ turn }) => !turn);
   }
 
   function drawnShapes() {
@@ -426,10 +427,11 @@ export function createMap(place, options) {
     const ink = small.getContext("2d", { willReadFrequently: true });
     const radius = Math.round((18 * Math.min(2.5, Math.sqrt(at.k / home.k))) / HEAT_SCALE) + 3;
     const spot = ink.createRadialGradient(0, 0, 0, 0, 0, radius);
-    spot.addColorStop(0, "rgb(0 0 0 / 0.3)");
+    const shown = shownPoints();
+    spot.addColorStop(0, `rgb(0 0 0 / ${Math.max(0.03, Math.min(0.35, 5 / Math.sqrt(shown.length + 1)))})`);
     spot.addColorStop(1, "rgb(0 0 0 / 0)");
     ink.fillStyle = spot;
-    for (const one of shownPoints()) {
+    for (const one of shown) {
       const [x, y] = [(at.k * xs[one] + at.x) / HEAT_SCALE, (at.k * ys[one] + at.y) / HEAT_SCALE];
       if (x < -radius || x > columns + radius || y < -radius || y > rows + radius) continue;
       ink.setTransform(1, 0, 0, 1, x, y);
@@ -437,18 +439,20 @@ export function createMap(place, options) {
     }
     const image = ink.getImageData(0, 0, columns, rows);
     const scale = colors.scale.map(channels);
+    let most = 1;
+    for (let one = 3; one < image.data.length; one += 4) most = Math.max(most, image.data[one]);
     for (let one = 0; one < image.data.length; one += 4) {
-      const amount = image.data[one + 3] / 255;
+      const amount = image.data[one + 3] / most;
       if (!amount) continue;
-      const [red, green, blue] = scale[Math.min(CLASSES - 1, Math.floor(amount * CLASSES))];
-      image.data[one] = red;
-      image.data[one + 1] = green;
-      image.data[one + 2] = blue;
-      image.data[one + 3] = 255 * Math.min(0.85, 0.25 + amount);
+      // Between two colours of the scale, so that no edge is seen that is not in the data.
+      const step = Math.min(CLASSES - 1.001, amount * (CLASSES - 1));
+      const [low, high] = [scale[Math.floor(step)], scale[Math.floor(step) + 1]];
+      for (let channel = 0; channel < 3; channel += 1) image.data[one + channel] = low[channel] + (high[channel] - low[channel]) * (step % 1);
+      image.data[one + 3] = 255 * Math.min(0.88, 2.2 * amount);
     }
     ink.setTransform(1, 0, 0, 1, 0, 0);
     ink.putImageData(image, 0, 0);
-    context.imageSmoothingEnabled = true;
+    context.imageSmoothingQuality = "high";
     context.drawImage(small, 0, 0, columns * HEAT_SCALE, rows * HEAT_SCALE);
   }
 
