@@ -362,6 +362,9 @@ export function createMap(place, options) {
   }
 
   function drawMarks() {
+    context.font = `600 11px ${colors.font}`;
+    context.textAlign = "center";
+    context.textBaseline = "middle";
     // The least important are drawn first, under the others.
     for (let one = marks.length - 1; one >= 0; one -= 1) drawMark(marks[one]);
     const active = focused || hovered;
@@ -409,9 +412,6 @@ export function createMap(place, options) {
       angle = end;
     });
     context.fillStyle = colors.text;
-    context.font = `600 ${members.length > 999 ? 10 : 11.5}px ${colors.font}`;
-    context.textAlign = "center";
-    context.textBaseline = "middle";
     context.fillText(members.length > 9999 ? `${Math.round(members.length / 1000)}k` : String(members.length), left, top + 0.5);
   }
 

@@ -20,6 +20,7 @@ const SPARK_HOURS = 2;
 const MODES = { points: "Points", areas: "Countries", density: "Density" };
 const LISTS = { stories: "Stories", events: "Events" };
 const HOVER_MS = 160;
+const LEAST_DEGREES = 24;
 
 /** Build the board in `place`, and return a function that shows what the address asks for. */
 export function openBoard(place) {
@@ -43,6 +44,8 @@ export function openBoard(place) {
   let listKey = "";
   let shownKey = "";
   let hoverTimer = 0;
+  // The country that the view was last moved to.
+  let fitted = "";
   const titles = new Map();
   const map = createMap(surface, {
     label: "Map of events", tones: feed.SEVERITIES, isCooperative: place.classList.contains("is-front"), describe, describeArea,
@@ -81,13 +84,13 @@ export function openBoard(place) {
     try {
       const next = await feed.points(given);
       if (shownKey !== key) return;
-      const isNewCountry = page && given.country && given.country !== page.applied_filters.country;
       page = next;
       fill(trouble);
       fillFilters(filters, given, page);
       drawPage(given);
       showModes(given);
-      if (isNewCountry && page.total) map.fit(boundsOf(page.points));
+      if ((given.country || "") !== fitted && !given.at) map.fit(given.country && page.total ? widened(boundsOf(page.points)) : null);
+      fitted = given.country || "";
       announce(counted(page.total, "event"));
     } catch (error) {
       if (!error.problem) throw error;
@@ -291,6 +294,12 @@ export function eventLine(event) {
 
 function boundsOf({ longitude, latitude }) {
   return [Math.min(...longitude) - 0.01, Math.min(...latitude) - 0.01, Math.max(...longitude) + 0.01, Math.max(...latitude) + 0.01].map((one) => Math.round(one * 10_000) / 10_000);
+}
+
+/** At least as wide as a country of middle size, so that one place does not fill the map. */
+function widened([west, south, east, north]) {
+  const [x, y] = [Math.max(0, LEAST_DEGREES - (east - west)) / 2, Math.max(0, LEAST_DEGREES / 2 - (north - south)) / 2];
+  return [west - x, Math.max(-85, south - y), east + x, Math.min(85, north + y)];
 }
 
 const rangeOf = (from, to) => (from >= to ? number(to) : `${number(from)} to ${number(to)}`);
