@@ -198,7 +198,7 @@ def test_stranger_takes_the_view_as_a_call_and_gets_the_same_data(visit, server)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=visitor.root)
     visitor.open("/?category=Protests")
     shown = page.locator(".board-count").inner_text().split()[0]
-    page.get_by_role("button", name="Get this as API").click()
+    page.locator("#board").get_by_role("button", name="Get this as API").click()
     drawer = page.get_by_role("dialog")
     drawer.get_by_role("button", name="Create a free key").click()
     drawer.get_by_label("Email").fill("mary@example.org")

@@ -357,7 +357,9 @@ export function createMap(place, options) {
     for (const cluster of mode === "points" ? marksAt(at.k) : []) {
       const [x, y] = [at.k * cluster.x + at.x, at.k * cluster.y + at.y];
       if (x < -40 || x > width + 40 || y < -40 || y > height + 40) continue;
-      marks.push({ ...cluster, left: x, top: y });
+      cluster.left = x;
+      cluster.top = y;
+      marks.push(cluster);
     }
   }
 
