@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from tollhouse import __version__
 from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.http.service_endpoints import file_operation
@@ -106,6 +107,7 @@ class PageShell(Struct, frozen=True):
         text = _shell().substitute(
             title=html.escape(title),
             files=address,
+            version=__version__,
             navigation="".join(_entry(link, path) for link in self.links),
             tools="".join(_entry(link, path) for link in self.tools),
             footer=" · ".join(f'<a href="{link.path}">{html.escape(link.text)}</a>' for link in self.footer),
