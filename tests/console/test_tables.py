@@ -1,16 +1,18 @@
 """A person searches a table that somebody declared: the generic pages in a real browser."""
 
-import csv
-import io
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 
 import httpx2
 import pytest
 
 from tests.journeys.server import run
+from tests.servers.databases import migrated_copy
 from tests.services.tables.books import as_csv
+from tests.services.tables.half_indexed import READY, ROWS, half_indexed, wide
 
 PAGE = "/tables/books"
-WIDE_ROWS = 12_000
 
 
 @pytest.fixture(scope="module")
@@ -197,22 +199,60 @@ def test_map_shows_the_rows_that_have_a_position(visit):
     assert "Slope %" in page.locator("#head").inner_text()
 
 
-def test_table_that_is_being_indexed_shows_how_many_rows_are_ready(visit, start_server, tmp_path):
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["id", "name", "size"])
-    text = "word " * 30
-    writer.writerows([f"w{n}", f"{text}{n}", n] for n in range(WIDE_ROWS))
-    (tmp_path / "wide.csv").write_text(out.getvalue())
+def test_table_that_is_being_indexed_shows_how_many_rows_are_ready_until_all_are(visit, start_server, tmp_path):
+    migrated_copy(tmp_path / "data")
+    (tmp_path / "wide.csv").write_text(wide(READY))
     made = run("new", "wide", "--from", "wide.csv", "--free-per-day", 10_000, cwd=tmp_path)
     assert made.returncode == 0, made.stderr
-    started = start_server(home=tmp_path)
-    visitor = visit(root=started.root)
-    visitor.page.goto(f"{started.root}/tables/wide")
-    visitor.page.get_by_text(f"{WIDE_ROWS:,} rows", exact=True).first.wait_for()
-    assert visitor.page.locator("#progress").is_hidden()
-    health = httpx2.get(f"{started.root}/wide/health").json()
-    assert (health["status"], health["item_count"], health["indexing"]) == ("ok", WIDE_ROWS, None)
+    is_held, release = Event(), Event()
+
+    async def hold() -> None:
+        async with half_indexed(tmp_path, tmp_path / "services" / "wide.toml"):
+            is_held.set()
+            await asyncio.to_thread(release.wait)
+
+    # The browser has the event loop of this thread.
+    with ThreadPoolExecutor(1) as executor:
+        holding = executor.submit(asyncio.run, hold())
+        try:
+            assert is_held.wait(30)
+            visitor = visit(root=start_server(home=tmp_path, is_recorded=False).root)
+            page = visitor.page
+            page.goto(f"{visitor.root}/tables/wide")
+            page.get_by_text("Indexing 50 %").wait_for()
+            assert f"{READY:,} of {ROWS:,} rows are ready" in page.locator("#progress").inner_text()
+            page.get_by_text(f"at least {READY} rows").first.wait_for()
+            assert page.locator("#rows tr").count() == 100
+            assert page.get_by_role("progressbar").get_attribute("value") == str(READY)
+            assert not page.get_by_text("Download").is_visible()
+            assert visitor.violations() == []
+        finally:
+            release.set()
+            holding.result()
+        page.get_by_text(f"{ROWS:,} rows", exact=True).first.wait_for()
+        assert page.locator("#progress").is_hidden()
+        assert visitor.console_messages == []
+
+
+def test_front_page_has_a_table_to_search(visit, server):
+    visitor = visit()
+    visitor.open("/")
+    page = visitor.page
+    piece = page.locator("section:has(#tables-grid)")
+    piece.get_by_role("button", name="books").click()
+    rows = piece.locator("#tables-rows th")
+    piece.get_by_text("300 rows in books").wait_for()
+    assert rows.count() == 6
+    search = page.locator("#tables-q")
+    search.fill("cell")
+    page.get_by_role("option", name="cellar Shelf").wait_for()
+    search.press("Escape")
+    search.fill("poetry")
+    search.press("Enter")
+    total = httpx2.get(f"{server.root}/books/api/search?q=poetry&limit=1").json()["total"]
+    piece.get_by_text(f"{total} rows in books").wait_for()
+    rows.first.get_by_role("link").click()
+    page.wait_for_url("**/tables/books/row?id=*")
 
 
 def test_price_of_a_table_is_on_every_page_that_lists_it(server):

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from tollhouse.admission.context import AppContext
 from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_progress
+from tollhouse.cli.progress import TerminalProgress
 from tollhouse.services.mattress.import_command import ImportOptions
 from tollhouse.services.mattress.import_command import import_feed as import_mattresses
 
@@ -33,7 +34,9 @@ def import_(
         raise ValueError(f"cannot import into {service!r}; services with an import are {', '.join(IMPORTS)}")
 
     async def command(context: AppContext) -> dict[str, Any]:
-        return await IMPORTS[service](context.settings, context.database, print_progress, source, options)
+        with TerminalProgress() as progress:
+            progress.phase("Importing the feed")
+            return await IMPORTS[service](context.settings, context.database, progress.note, source, options)
 
     report = common.run(command)
     print_json(report)

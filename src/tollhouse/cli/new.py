@@ -17,7 +17,8 @@ from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.formats.csv import detect_delimiter
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
-from tollhouse.cli.options import DEFAULTS, CommonOptions, print_progress
+from tollhouse.cli.options import DEFAULTS, CommonOptions
+from tollhouse.cli.progress import TerminalProgress
 from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
@@ -86,7 +87,8 @@ def new(
         fields={},
     )
     try:
-        inferred, text, items = asyncio.run(_define(head, form, path, settings))
+        with TerminalProgress() as progress:
+            inferred, text, items = asyncio.run(_define(head, form, path, settings, progress))
     except UnreadableFeed as error:
         raise ValueError(f"{table}: {error}") from None
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,24 +105,29 @@ def format_by_ending(table: str) -> Format:
     raise ValueError(f"{table}: unknown format. Use --format, or one of the file extensions {_ENDINGS}")
 
 
-async def _define(head: Head, form: Format, path: Path, settings: Settings) -> tuple[InferredTable, str, TableItems]:
+async def _define(
+    head: Head, form: Format, path: Path, settings: Settings, progress: TerminalProgress
+) -> tuple[InferredTable, str, TableItems]:
     """Infer the table; return it with the text of the definition and the items. Raises ValueError."""
     source = head.table
+    progress.phase("Loading the table")
     documents = await load(
         source.file,
         form,
-        print_progress,
+        progress.note,
         allow_loopback=settings.webhook_allow_loopback,
         max_bytes=MAX_FILE_BYTES,
     )
     if form.name == "csv":
         source = msgspec.structs.replace(source, delimiter=detect_delimiter(documents[0].text()))
     table = parse_table(source, documents)
-    inferred = infer_table(table)
+    progress.phase("Inferring the columns")
+    inferred = infer_table(table, progress)
     location = source.file if is_address(source.file) else _relative_to(path.parent, Path(source.file))
     source = msgspec.structs.replace(source, file=location, id=inferred.id, title=inferred.title)
     text = declaration_toml(msgspec.structs.replace(head, table=source, fields=inferred.fields))
-    return inferred, text, items_from_rows(parse_declaration(text, path), table)
+    progress.phase("Reading the rows")
+    return inferred, text, items_from_rows(parse_declaration(text, path), table, progress)
 
 
 def _relative_to(folder: Path, file: Path) -> str:

@@ -1,56 +1,18 @@
 """A large table while it is being indexed: what is ready is served and free, the rest is refused honestly."""
 
 import asyncio
-import csv
-import io
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import msgspec
-
 from tests.services.tables.books import declare
 from tests.services.tables.conftest import serving
+from tests.services.tables.half_indexed import READY, ROWS, half_indexed, wide
 from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.services.tables.declaration import read_declaration
 from tollhouse.services.tables.loader import MAX_ROWS_AT_ONCE, open_loader
 from tollhouse.services.tables.readiness import Readiness
-from tollhouse.services.tables.store import read_status, save_status
 from tollhouse.storage.database import open_database
-
-ROWS = 1_200
-READY = 600
-
-
-def wide(count: int) -> str:
-    """A table that is too large for a start to wait for it."""
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow(["id", "name", "size", "note"])
-    writer.writerows([f"w{n}", f"Row {n}", n % 7, "word " * 200] for n in range(count))
-    return out.getvalue()
-
-
-@asynccontextmanager
-async def half_indexed(home: Path):
-    """The state that a crash in the middle of a load leaves, and the loading held up until the block ends."""
-    path = declare(home, wide(READY), "wide", free_per_day=5, licence="CC0-1.0", source="Made up")
-    database = open_database(Settings(data_dir=str(home / "data")))
-    folder = home / "data" / "index"
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        loader, catalogue = open_loader(read_declaration(path), database, folder)
-        await loader.load()
-        catalogue.close()
-        async with database.writing() as transaction:
-            status = await read_status(transaction, "wide")
-            pending = {"fingerprint": "", "loaded_at": "", "row_count": ROWS, "pending_count": ROWS - READY}
-            await save_status(transaction, msgspec.structs.replace(status, **pending))
-        (home / "wide.csv").write_text(wide(ROWS))
-        async with database.turn("table-wide", folder):
-            yield
-    finally:
-        await database.close()
 
 
 async def test_rows_that_are_ready_are_served_free_and_the_rest_is_refused_until_all_are_there(home):
@@ -96,7 +58,8 @@ async def serving_half(home: Path):
     free = asyncio.Event()
 
     async def hold() -> None:
-        async with half_indexed(home):
+        path = declare(home, wide(READY), "wide", free_per_day=5, licence="CC0-1.0", source="Made up")
+        async with half_indexed(home, path):
             held.set()
             await free.wait()
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.services.tables.books import SHELVES, book, books, declare
 from tests.services.tables.conftest import serving
+from tollhouse.services.tables import positions
 
 COUNT = 400
 
@@ -159,6 +160,54 @@ async def test_refused_question_costs_nothing(home):
             assert (await client.get("/api/ask", params={"q": "how many aliens are there"})).status_code == 200
         assert (await client.get("/api/ask", params={"q": "how many books are there"})).json()["value"] == 5
         assert (await client.get("/api/ask", params={"q": "how many books are there"})).status_code == 402
+
+
+def test_words_are_wanted_in_one_field(shop, everything):
+    word = everything[3]["author"].split()[0]
+    found = listed(shop, author__has=word.upper(), limit=250)
+    assert found["total"] == sum(word in book["author"].split() for book in everything)
+    assert listed(shop, author__has=word, shelf=everything[3]["shelf"])["total"] <= found["total"]
+    assert listed(shop, author__has="zyzzyva")["total"] == 0
+    refused(shop, pages__has="1")
+
+
+@pytest.mark.parametrize("name", ["price", "pages", "published"])
+def test_rows_are_counted_by_a_number_or_a_date_under_the_filters(shop, everything, name):
+    counted = shop.get(f"/api/histogram/{name}", shelf="cellar").json()
+    values = [book[name] for book in everything if book["shelf"] == "cellar"]
+    day = (lambda value: f"{value}T00:00:00Z") if name == "published" else (lambda value: value)
+    assert counted["total"] == len(values)
+    assert counted["missing"] == 0
+    bars = counted["bars"]
+    assert 1 < len(bars) <= 101
+    assert [bar["count"] for bar in bars] == [sum(bar["from"] <= day(v) < bar["to"] for v in values) for bar in bars]
+    assert counted["unit"] == ("year" if name == "published" else None)
+
+
+def test_histogram_of_another_column_names_those_that_have_one(shop):
+    response = shop.get("/api/histogram/shelf")
+    assert response.status_code == 400
+    assert (response.json()["parameter"], "price" in response.json()["allowed"]) == ("field", True)
+    assert shop.get("/api/histogram/price", price="x").status_code == 400
+    assert shop.get("/api/histogram/price", shelf="nowhere").json()["bars"] == []
+
+
+async def test_positions_are_listed_for_a_map_and_a_sample_says_so(home, monkeypatch):
+    rows = "".join(f'Spot {n},"{n}.5, {n + 1}.25",{n}\n' for n in range(40))
+    declare(home, f"Name,Where,Size\n{rows}Nowhere,,3\n", "spots", free_per_day=100)
+    async with serving(home, "spots") as client:
+        points = (await client.get("/api/points?min_size=3")).json()
+        assert (points["total"], points["located"], points["count"], points["is_sample"]) == (38, 37, 37, False)
+        at = points["id"].index((await client.get("/api/items?size=7")).json()["items"][0]["id"])
+        assert (points["latitude"][at], points["longitude"][at]) == (7.5, 8.25)
+        monkeypatch.setattr(positions, "MAX_POINTS", 10)
+        sample = (await client.get("/api/points?min_size=2")).json()
+        assert (sample["located"], sample["is_sample"], sample["count"] <= 10) == (38, True, True)
+        assert (await client.get("/api/points?limit=3")).status_code == 400
+
+
+def test_table_without_positions_has_no_points(shop):
+    assert shop.get("/api/points").status_code == 404
 
 
 def test_fields_limit_what_is_returned(shop):

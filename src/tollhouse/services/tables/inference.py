@@ -277,8 +277,11 @@ class InferredTable(Struct, frozen=True):
     remarks: tuple[str, ...]
 
 
-def infer_table(table: Table) -> InferredTable:
-    """The fields of a table. Raises UnreadableFeed for one without rows or with too many columns."""
+def infer_table(table: Table, on_progress: Callable[[int, int], None] = lambda *_: None) -> InferredTable:
+    """The fields of a table; `on_progress` receives the rows read, of each column in turn, and their total.
+
+    Raises UnreadableFeed for one without rows or with too many columns.
+    """
     if not table.rows:
         raise UnreadableFeed("there is no row in it")
     if len(table.columns) > MAX_FIELDS:
@@ -288,7 +291,10 @@ def infer_table(table: Table) -> InferredTable:
         Column(header, name, [row.cells[at] for row in rows], [row.line for row in rows])
         for at, (header, name) in enumerate(zip(table.columns, field_names(table.columns), strict=True))
     ]
-    inferred = {column.name: infer_column(column) for column in columns}
+    inferred: dict[str, InferredColumn] = {}
+    for number, column in enumerate(columns, start=1):
+        inferred[column.name] = infer_column(column)
+        on_progress(number * len(rows) // len(columns), len(rows))
     identity = _identity(columns, {name: one.field for name, one in inferred.items()})
     remarks = [remark for one in inferred.values() for remark in one.remarks]
     if len(table.rows) > MAX_SAMPLE_ROWS:

@@ -5,7 +5,7 @@ from typing import Any
 
 from tollhouse.http.pages import FrontPageEntry, Page, PageGroup
 from tollhouse.services.tables.api_types import HAS
-from tollhouse.services.tables.declaration import RANGED, Declaration
+from tollhouse.services.tables.declaration import RANGED, UNKNOWN, Declaration
 from tollhouse.services.tables.positions import find_position_fields
 
 GROUP = PageGroup("/tables", "Tables", "Tables to search, filter and download.")
@@ -32,7 +32,7 @@ def build_pages(declaration: Declaration) -> tuple[Page, ...]:
             title=declaration.title,
             label=declaration.title,
             file=_FOLDER / "table.html",
-            scripts=("../map.css", "table.css", "table.js"),
+            scripts=("../map.css", "grid.css", "table.css", "table.js"),
             parameters=parameters,
             list_parameters=lists,
             facts=facts,
@@ -46,7 +46,7 @@ def build_pages(declaration: Declaration) -> tuple[Page, ...]:
             title=f"A row of {declaration.title}",
             label="",
             file=_FOLDER / "row.html",
-            scripts=("table.css", "row.js"),
+            scripts=("grid.css", "table.css", "row.js"),
             parameters=("id", "_at", *parameters),
             list_parameters=lists,
             facts=facts,
@@ -89,11 +89,17 @@ def _facts(declaration: Declaration, path: str) -> dict[str, Any]:
 
 
 def build_front_page(declaration: Declaration) -> FrontPageEntry:
+    path = f"{GROUP.path}/{declaration.name}"
     summary = declaration.description or f"A table of {len(declaration.fields)} columns to search and filter"
     return FrontPageEntry(
         title=declaration.title,
         summary=f"{summary.rstrip('.')}.",
         example_calls=("/api/items?limit=5",),
-        page=f"{GROUP.path}/{declaration.name}",
+        page=path,
         button="Search the table",
+        file=_FOLDER / "front.html",
+        scripts=("grid.css", "tables_front.css", "front.js"),
+        facts=_facts(declaration, path),
+        group=GROUP,
+        sources=() if declaration.source == UNKNOWN else (declaration.source,),
     )

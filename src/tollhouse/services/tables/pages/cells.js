@@ -58,3 +58,9 @@ export function namedHeading(field) {
   const { label, unit } = heading(field);
   return [label, unit && !(field.type === "money" && field.unit) && el("span", { class: "unit" }, ` ${unit}`)].filter(Boolean);
 }
+
+/** At most `count` columns with short values, the one that names a row first. */
+export function shortColumns({ fields, title_field: named, position }, count) {
+  const isShort = ({ name, type, is_shown: isShown }) => isShown && name !== named && !["text", "json", "url", "image", "point"].includes(type) && ![position?.latitude, position?.longitude].includes(name);
+  return [...fields.filter(({ name }) => name === named), ...fields.filter(isShort)].slice(0, count);
+}

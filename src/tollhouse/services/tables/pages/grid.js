@@ -14,6 +14,11 @@ export function showHead(head, columns, { counts, invalid }) {
   if (again) again.focus();
 }
 
+/** A header that only names the columns. */
+export function showNames(head, columns) {
+  fill(head, el("tr", {}, columns.map((field) => el("th", { scope: "col", class: kindOf(field) }, el("span", { class: "name" }, namedHeading(field))))));
+}
+
 /** The rows. `rowPath(item, at)` is the address of a row's page. */
 export function showRows(body, columns, items, { title, rowPath }) {
   const formats = new Map(columns.map((field) => [field, columnFormat(field, items)]));

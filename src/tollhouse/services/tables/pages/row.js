@@ -4,8 +4,8 @@ import { apiButton } from "../api_call.js";
 import { byId, copyButton, el, fill } from "../dom.js";
 import { errorNotice, number } from "../format.js";
 import { callOnce, facts, query } from "../server.js";
-import { formatValue, heading, nameOf, namedHeading } from "./cells.js";
-import { rowAddress, showRows } from "./grid.js";
+import { formatValue, heading, nameOf, namedHeading, shortColumns } from "./cells.js";
+import { rowAddress, showNames, showRows } from "./grid.js";
 import { LAST_OFFSET, listCall } from "./query.js";
 
 const LONG = 80;
@@ -62,9 +62,9 @@ async function showSimilar() {
   byId("similar-rows").hidden = false;
   try {
     const { members } = await callOnce(service, `${path}/similar?limit=${SIMILAR}`);
-    const columns = [...(title ? [title] : []), ...shown.filter((field) => field !== title && !["text", "json", "url", "image"].includes(field.type))].slice(0, SIMILAR_COLUMNS);
+    const columns = shortColumns(facts, SIMILAR_COLUMNS);
     if (members.items.length === 0 || columns.length === 0) return fill(byId("similar"), el("p", { class: "empty" }, "No other row is similar."));
-    fill(byId("head"), el("tr", {}, columns.map((field) => el("th", { scope: "col", class: ["integer", "number", "money"].includes(field.type) ? "number" : null }, el("span", { class: "name" }, namedHeading(field))))));
+    showNames(byId("head"), columns);
     showRows(byId("rows"), columns, members.items, { title, rowPath: (item) => `${page}/row${query({ id: item.id })}` });
   } catch (error) {
     if (!error.problem) throw error;

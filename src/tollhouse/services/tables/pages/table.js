@@ -11,6 +11,7 @@ import { rowAddress, showHead, showRows } from "./grid.js";
 import { heading } from "./cells.js";
 import { LAST_OFFSET, PER_PAGE, filters, isFiltered, listCall, withoutFilters } from "./query.js";
 import { followIndexing } from "./indexing.js";
+import { suggestions } from "./suggestions.js";
 
 const MAX_FACETS = 12;
 const MAX_COLUMNS = 12;
@@ -28,12 +29,7 @@ byId("find").addEventListener("submit", (event) => {
   go({ q: byId("q").value.trim(), offset: "" });
 });
 byId("q").addEventListener("search", () => byId("q").value || go({ q: "", offset: "" }));
-combobox(byId("q"), {
-  label: "Suggestions",
-  suggest: async (text) => (await callOnce(service, `/api/suggest${query({ q: text, limit: 8 })}`)).members.suggestions.map(
-    (one) => ({ ...one, note: one.field ? `${labelOf(one.field)}, ${counted(one.count, "row")}` : "row" })),
-  choose: (one) => (one.field ? go({ q: "", [one.field]: one.text, offset: "" }) : location.assign(`${page}/row${query({ id: one.id })}`)),
-});
+combobox(byId("q"), suggestions(() => facts, (changes) => go({ q: "", ...changes, offset: "" })));
 byId("api").append(apiButton(describe));
 byId("filters").open = matchMedia("(min-width: 60rem)").matches;
 for (const menu of document.querySelectorAll("details.menu")) {
@@ -46,11 +42,6 @@ for (const menu of document.querySelectorAll("details.menu")) {
 }
 showColumnChoice();
 onAddress(() => show());
-
-function labelOf(name) {
-  const field = fields.find((one) => one.name === name);
-  return field ? heading(field).label : name;
-}
 
 /** The columns that the address names, or the usual ones. */
 function columns() {
