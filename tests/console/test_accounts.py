@@ -161,7 +161,7 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         page.get_by_label("Category").select_option("Battles")
         page.get_by_label("Country").fill("Ethiopia")
         page.get_by_label("Threshold").fill("3")
-        page.get_by_role("button", name="Preview over stored history").click()
+        page.get_by_label("Threshold").press("Tab")
         page.locator("#preview", has_text=re.compile(r"It would have triggered \d+ time")).wait_for()
         assert page.locator("#preview svg .mark").count() >= 1
         assert hook.taken == []
@@ -175,9 +175,12 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         card.get_by_role("button", name="Send a test").click()
         poll(lambda: any(json.loads(one.body)["type"] == "alert.test" for one in hook.taken))
         assert page.locator("#secret").count() == 0
-        card.get_by_role("button", name="Deliveries").click()
+        card.get_by_role("button", name="History and deliveries").click()
         dialog = page.get_by_role("dialog")
         dialog.locator("#sent li", has_text="alert.test").first.wait_for()
+        dialog.locator("svg .mark").first.wait_for()
+        assert dialog.locator("svg .threshold-name").text_content() == "threshold 3"
+        assert dialog.locator("svg .span").count() == dialog.locator("svg .mark").count()
         assert "alert=alert_" in page.url
         assert visitor.violations() == []
         before = len(hook.taken)

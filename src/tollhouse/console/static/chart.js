@@ -168,7 +168,7 @@ function draw(rows, scale, { threshold, spans, marks }, width, height) {
   const slot = Math.max(1, Math.min(...gaps(points), to - from) * 0.9);
   rows.forEach((one, at) => svg.append(drawSeries(one, stacks.bases[at], { across, down, floor: bottom, slot })));
   if (threshold) svg.append(drawn("line", { class: "threshold", x1: left, x2: width - right, y1: down(threshold.value), y2: down(threshold.value) }),
-    drawn("text", { class: "threshold-name", x: width - right, y: down(threshold.value) - 5, "text-anchor": "end" }, threshold.text));
+    drawn("text", { class: "threshold-name", x: left + 4, y: down(threshold.value) - 5 }, threshold.text));
   for (const one of marks) svg.append(drawn("circle", { class: "mark", cx: across(one.x), cy: down(one.y), r: 4.5 }, one.text && drawn("title", {}, one.text)));
   const cursor = drawn("line", { class: "cursor", y1: TOP, y2: height - BOTTOM, x1: 0, x2: 0, visibility: "hidden" });
   svg.append(cursor);

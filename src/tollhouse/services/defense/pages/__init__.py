@@ -72,7 +72,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Alerts",
             label="Alerts",
             file=_HERE / "alerts.html",
-            scripts=("alerts.js",),
+            scripts=("alerts.js", "alerts.css"),
             parameters=("alert",),
             facts={"tiers": plans.including("alerts")},
         ),

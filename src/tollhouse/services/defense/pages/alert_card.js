@@ -26,7 +26,7 @@ export function alertCard(alert, { change, gone, onDone }) {
         await ask("POST", `/${alert.id}/test`);
         await onDone(`A test of “${alert.name}” was queued. See its deliveries.`);
       }),
-      act("Deliveries", () => go({ alert: alert.id })),
+      act("History and deliveries", () => go({ alert: alert.id })),
       act("Change", () => change(alert)),
       alert.endpoint.status === "disabled" && act("Enable again", async () => {
         await ask("PATCH", `/${alert.id}`, { url: alert.url });

@@ -43,6 +43,8 @@ export function ruleForm(alert, { preview, submit, done, cancel }) {
     group("Trigger when the value is", field("operator", "Comparison"), field("threshold", "Threshold"), span, field("cooldown_minutes", "Cooldown, minutes")), hint,
     field("url", "Your endpoint"),
     el("p", { class: "actions" }, el("button", {}, submit), previewButton, cancel && el("button", { type: "button", class: "quiet", onclick: cancel }, "Cancel")), failed);
+  // A change of the rule, and not of the name or the endpoint, shows what it would have done.
+  form.addEventListener("change", (event) => { if (!["name", "url"].includes(event.target.id) && fields.threshold.value !== "" && fields.threshold.checkValidity()) preview(ruleNow(false)); });
   showMetrics([]);
   loadChoices();
   return form;

@@ -1,16 +1,18 @@
 // The alerts of a key, with their state and deliveries, and the form for a new one.
 import { onAddress, go, state } from "../address.js";
 import { alertCard } from "./alert_card.js";
-import { showDeliveries } from "./alert_deliveries.js";
+import { alertDetails } from "./alert_deliveries.js";
 import { ruleForm } from "./alert_form.js";
 import { showPreview } from "./alert_preview.js";
 import { ask } from "./alert_calls.js";
-import { byId, closeDialog, copyButton, el, fill, announce, showDialog } from "../dom.js";
+import { byId, copyButton, el, fill, announce } from "../dom.js";
+import { closeDrawer, openDrawer } from "../drawer.js";
 import { keyLine, requireKey } from "../key_gate.js";
 import { facts } from "../server.js";
 import { counted, errorNotice } from "../format.js";
 
 let alerts = [];
+let previewed = null;
 
 requireKey(byId("key-gate"), { tiers: facts.tiers, what: "Alerts" }, enter);
 
@@ -53,7 +55,7 @@ function newForm() {
     byId("notice").scrollIntoView({ block: "nearest" });
     newForm();
   } }));
-  fill(byId("preview"), el("h3", {}, "Preview"), el("p", { class: "dim" }, "See when a rule would have triggered over the stored history. Nothing is sent."));
+  fill(byId("preview"), el("h3", {}, "Preview"), el("p", { class: "dim" }, "Change the rule to see when it would have triggered over the stored history. Nothing is sent."));
 }
 
 function changeForm(alert) {
@@ -69,10 +71,11 @@ function changeForm(alert) {
 
 async function preview(rule) {
   const place = byId("preview");
+  previewed = rule;
   fill(place, el("h3", {}, "Preview"), el("p", { class: "dim" }, "Reading the stored history…"));
   try {
-    showPreview(place, rule, await ask("POST", "/preview", rule));
-    place.scrollIntoView({ block: "nearest" });
+    const history = await ask("POST", "/preview", rule);
+    if (previewed === rule) showPreview(place, rule, history);
   } catch (error) {
     fill(place, el("h3", {}, "Preview"), errorNotice(error));
   }
@@ -87,8 +90,6 @@ function secretOnce(made) {
 
 function openDeliveries() {
   const alert = alerts.find((one) => one.id === state().alert);
-  if (!alert) return closeDialog();
-  const place = el("div", {}, el("p", { class: "dim" }, "Loading…"));
-  showDialog(`Deliveries of “${alert.name}”`, place, () => go({ alert: "" }));
-  showDeliveries(place, alert);
+  if (!alert) return closeDrawer();
+  openDrawer({ title: alert.name, body: alertDetails(alert), wide: true, onClose: () => go({ alert: "" }) });
 }
