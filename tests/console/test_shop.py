@@ -70,6 +70,7 @@ def test_shopper_compares_and_leaves_by_a_shop_link(visit, server):
     page.wait_for_url("**compare=**")
     table = page.get_by_role("table")
     table.wait_for()
+    expect(page.get_by_role("heading", name="Comparison")).to_be_focused()
     identities = re.search(r"compare=([^&]*)", page.url)[1].replace("%2C", ",").split(",")
     products = {
         one["id"]: one
@@ -185,6 +186,8 @@ def test_mistyped_filters_stay_with_a_message_and_the_others_apply(visit):
     assert visitor.violations() == []
     # The browser itself reports the refused request; the page has nothing to add.
     visitor.console_messages.clear()
+    visitor.open("/mattresses?compare=nobody.nothing,coastal-kip.wattlerest-cove-queen,c.3,d.4,e.5")
+    assert "Left out: e.5." in page.locator("#comparison").inner_text()
     visitor.open("/mattresses?compare=nobody.nothing,coastal-kip.wattlerest-cove-queen")
     assert "nobody.nothing" in page.get_by_role("alert").inner_text()
     assert page.get_by_role("columnheader").count() == 1

@@ -8,7 +8,8 @@ import { features, isMadeUp, picture, priceLine, shareOff } from "./card.js";
 import { disclosure, shopLink, shopName } from "./shops.js";
 
 const MOST = 4;
-const ids = (name) => [...new Set((state()[name] || "").split(",").filter(Boolean))].slice(0, MOST);
+const named = (name) => [...new Set((state()[name] || "").split(",").filter(Boolean))];
+const ids = (name) => named(name).slice(0, MOST);
 
 /** The products chosen to compare: `chosen` in the address, or `compare` while they are side by side. */
 export const chosenIds = () => (state().compare ? ids("compare") : ids("chosen"));
@@ -54,6 +55,7 @@ export async function showComparison(place, shops) {
       el("label", { class: "choice" }, el("input", { type: "checkbox", id: "only-different", checked: only, onchange: (event) => go({ rows: event.target.checked ? "different" : "" }) }), "Only differences"),
       el("button", { type: "button", class: "quiet", onclick: () => print() }, "Print"), apiButton(() => request))),
     products.some(isMadeUp) && el("p", { class: "small dim" }, products.every(isMadeUp) ? "Demonstration data: these products, brands and shops are fictional." : `Demonstration data, with a fictional brand and shop: ${products.filter(isMadeUp).map((one) => one.title).join("; ")}.`),
+    named("compare").length > MOST && el("p", { class: "notice" }, `At most ${MOST} products are compared. Left out: ${named("compare").slice(MOST).join(", ")}.`),
     missing.map((id) => el("p", { class: "notice", role: "alert" }, "No product has the id ", el("code", {}, id), ". It may have been removed by its retailer. ", pageLink(el("a", {}, "Leave it out"), { compare: wanted.filter((one) => one !== id).join(",") }))),
     products.length ? table(products, only) : el("p", { class: "empty" }, "None of these products is listed."), products.length > 0 && disclosure());
     announce(`Comparison of ${products.length} products`);

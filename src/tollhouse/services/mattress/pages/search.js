@@ -21,6 +21,7 @@ const EXAMPLES = ["firm queen for side sleepers, no latex, under 1500", "cool ki
 
 const shops = loadShops();
 let shown = null;
+let isComparing = Boolean(state().compare);
 
 byId("find").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -54,6 +55,9 @@ async function show() {
   if (given.compare) await showComparison(byId("comparison"), shops);
   else if (JSON.stringify(asked()) !== shown) await showList();
   showTray(byId("tray"));
+  // The link that led to the other view is gone: the focus goes to the heading of this one.
+  if (isComparing !== Boolean(given.compare)) byId(given.compare ? "comparison-heading" : "found")?.focus();
+  isComparing = Boolean(given.compare);
   for (const box of document.querySelectorAll("#goods [data-compare]")) box.checked = chosenIds().includes(box.dataset.compare);
 }
 
@@ -77,6 +81,7 @@ async function showList() {
     byId("made-up").hidden = !members.products.some(isMadeUp);
     byId("made-up").textContent = `Demonstration data: ${isMixed ? "products marked “demo data” are" : "these products, brands and shops are"} fictional. `;
     nameOrder(members);
+    if (refused.sort) byId("sort").value = "";
     byId("found").textContent = counted(members.total, "mattress", "mattresses");
     announce(counted(members.total, "mattress", "mattresses"));
     fill(byId("goods"), members.products.length ? members.products.map((product) => card(product, isMixed)) : nothing());
