@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 
 import msgspec
 import pytest
@@ -40,6 +41,9 @@ def copied() -> list[str]:
 def test_image_is_built_of_files_that_exist():
     assert {"src", "docs", "pyproject.toml", "requirements/serve.txt"} <= set(copied())
     assert [source for source in copied() if not (ROOT / source).exists()] == []
+    # The wheel that is built in it takes these into the package.
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    assert set(project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]) <= set(copied())
 
 
 def test_nothing_the_image_needs_is_ignored():
