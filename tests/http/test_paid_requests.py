@@ -25,7 +25,10 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import free_then_paid
+from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.payments.chain_status import ChainStatus, read_chain_status
+from tollhouse.payments.pay_per_request import PayPerRequest
 from tollhouse.tracing import open_tracing
 
 URL = "/shop/page"
@@ -196,6 +199,21 @@ async def test_payment_is_traced_from_verification_to_settlement(house):
     verification = children["payment verification"]
     node_calls = [one for one in collector.spans if one.name == "chain node" and one.trace_id == request.trace_id]
     assert any(one.parent_id == verification.span_id and one.attributes["rpc.method"] for one in node_calls)
+
+
+async def test_operator_sees_the_chain_the_gas_and_that_a_node_is_silent(house):
+    assert (await house.get(**first())).status_code == 200
+    status = await read_chain_status(house.context.per_request, house.context.database, 8453)
+    assert (status.is_configured, status.chain_id, status.pending, status.error) == (True, 8453, 0, None)
+    assert status.head == await house.chain.client.block_number()
+    assert status.account == RELAYER.address
+    assert float(status.balance_usd) > float(status.gas_today_usd) > 0
+    nobody = PayPerRequest(ChainClient("http://127.0.0.1:1"))
+    silent = await read_chain_status(nobody, house.context.database, 8453)
+    assert (silent.is_configured, silent.head, silent.account) == (True, None, None)
+    assert silent.error == "The node did not answer. The log has the reason."
+    await nobody.chain.close()
+    assert await read_chain_status(PayPerRequest(), house.context.database, 8453) == ChainStatus(is_configured=False)
 
 
 async def test_payment_while_the_allowance_lasts_is_not_taken(house):

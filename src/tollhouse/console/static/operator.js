@@ -1,5 +1,5 @@
 // The operator's page. The session is a cookie that no script can read; the token is not kept.
-import { go, onAddress, pageLink, state } from "./address.js";
+import { go, pageLink, state } from "./address.js";
 import { chart } from "./chart.js";
 import { announce, byId, el, fill } from "./dom.js";
 import { clockTime, counted, errorNotice, moment, number } from "./format.js";
@@ -33,13 +33,19 @@ open();
 async function open() {
   const isOpen = Boolean((await fetchPart("session")).expires_at);
   byId("open").hidden = isOpen;
-  for (const id of ["figures", "windows", "leave"]) byId(id).hidden = !isOpen;
+  for (const id of ["windows", "leave", "waiting"]) byId(id).hidden = !isOpen;
   fill(byId("trouble"));
   if (!isOpen) return;
-  skeletons();
   startCalls();
-  showOthers();
-  onAddress(() => {
+  showWindows();
+  // All at once, so that nothing moves; what needs attention is above the rest.
+  await Promise.all([showTraffic(), showCalls(), ...showOthers()]);
+  byId("waiting").hidden = true;
+  byId("figures").hidden = false;
+  if (location.hash) document.querySelector(location.hash)?.scrollIntoView();
+  part("chain", async () => { known.chain = await fetchPart("chain"); showChain(known.chain); attention(); });
+  onAddressChange(() => {
+    showWindows();
     if (`${state().window}/${state().operation}` !== shownWindow) showTraffic();
     showCalls();
   });
@@ -47,30 +53,36 @@ async function open() {
   repeat(showOthers, REFRESH.others);
 }
 
+function onAddressChange(show) {
+  addEventListener("addresschange", show);
+  addEventListener("popstate", show);
+}
+
+function showWindows() {
+  const chosen = state().window in WINDOWS ? state().window : "day";
+  fill(byId("windows"), Object.entries(WINDOWS).map(([name, text]) =>
+    pageLink(el("a", { "aria-current": name === chosen ? "true" : null }, text), { window: name === "day" ? "" : name })));
+}
+
 /** Run this again and again while the tab is visible. */
 function repeat(show, milliseconds) {
   setInterval(() => { if (!document.hidden) show(); }, milliseconds);
 }
 
-function skeletons() {
-  fill(byId("tiles"), Array.from({ length: 6 }, () => el("div", { class: "op-tile" })));
-  for (const id of ["charts", "tops"]) fill(byId(id), Array.from({ length: 3 }, () => el("article", { class: "panel" })));
-}
-
 function showOthers() {
-  part("revenue", async () => { known.revenue = await fetchPart("revenue"); showRevenue(known.revenue); verified(known.revenue.verified, attention); });
-  part("sources", showSources);
-  part("deliveries", showWebhooks);
-  part("chain", async () => { known.chain = await fetchPart("chain"); showChain(known.chain); });
-  part("ledger", showLedger);
+  return [
+    part("revenue", async () => { known.revenue = await fetchPart("revenue"); showRevenue(known.revenue); verified(known.revenue.verified, attention); }),
+    part("sources", showSources),
+    part("deliveries", showWebhooks),
+    part("ledger", showLedger),
+    ...(known.chain ? [part("chain", async () => { known.chain = await fetchPart("chain"); showChain(known.chain); })] : []),
+  ];
 }
 
 async function showTraffic() {
   const given = state();
   shownWindow = `${given.window}/${given.operation}`;
   const chosen = given.window in WINDOWS ? given.window : "day";
-  fill(byId("windows"), Object.entries(WINDOWS).map(([name, text]) =>
-    pageLink(el("a", { "aria-current": name === chosen ? "true" : null }, text), { window: name === "day" ? "" : name })));
   try {
     const traffic = await fetchPart(`traffic${query({ window: given.window, operation: given.operation })}`);
     fill(byId("trouble"));

@@ -67,7 +67,7 @@ function row(one) {
   return [exact.format(new Date(one.at)), el("span", { class: `op-status ${kindOf(one.status)}` }, String(one.status)),
     el("button", { type: "button", class: "text", onclick: () => details(one), title: `${one.method} ${one.path}` }, `${one.service} ${one.operation}`.trim()),
     el("span", {}, callerName(one), el("span", { class: "dim" }, ` ${[one.kind, one.plan].filter(Boolean).join(" · ")}`)),
-    one.code && el("span", {}, el("strong", {}, one.code), one.detail && ` ${one.detail}`),
+    one.code && el("span", { class: "op-reason" }, el("strong", {}, one.code), one.detail && ` ${one.detail}`),
     `${one.ms < 10 ? one.ms.toFixed(1) : Math.round(one.ms)} ms`, Number(one.price_usd) ? `${one.price_usd} USD` : one.payment || ""];
 }
 
@@ -77,5 +77,5 @@ function details(one) {
     ["Paid with", one.payment], ["Price", Number(one.price_usd) ? `${one.price_usd} USD` : ""], ["Request id", el("code", {}, one.request_id)]];
   openDrawer({ title: `${one.status} ${one.operation}`, body: [
     el("dl", { class: "pairs" }, pairs.filter(([, value]) => value).map(([name, value]) => el("div", {}, el("dt", {}, name), el("dd", { class: "long" }, value)))),
-    el("p", { class: "small dim" }, "The log has the same request id:"), snippet(`journalctl -u tollhouse | grep ${one.request_id}`, "Command that finds the request in the log")] });
+    el("p", { class: "small dim" }, "The log has the same request id:"), snippet(`journalctl -u tollhouse | grep -F -- ${one.request_id}`, "Command that finds the request in the log")] });
 }
