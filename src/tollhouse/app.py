@@ -34,7 +34,7 @@ from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
 from tollhouse.services import every_service, load_settings, offered
-from tollhouse.status.incident_store import Fault, Subject
+from tollhouse.status.incident_store import Fault, Incidents, Subject
 from tollhouse.tracing import open_tracing
 
 log = logs.logger("app")
@@ -85,7 +85,7 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         server = _server(context, services, accounts, board)
         per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
         per_process += [(service.name, task) for service in services for task in service.per_process_tasks]
-        tasks = [asyncio.create_task(_run_forever(context, *task)) for task in per_process]
+        tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(context, [*services, accounts])))
         _tune_garbage_collector()
@@ -154,7 +154,7 @@ async def lead(context: AppContext, services: Sequence[Service]) -> None:
             async with context.database.leading("background-work", folder) as leads:
                 if leads:
                     log.info("running the background tasks")
-                    await asyncio.gather(*(_run_forever(context, *task) for task in tasks))
+                    await asyncio.gather(*(run_forever(context.incidents, *task) for task in tasks))
         except Problem as problem:
             log.warning("not running the background tasks", error=problem.detail)
         await asyncio.sleep(RETRY_LEADING_SECONDS)
@@ -288,22 +288,22 @@ def _tune_garbage_collector() -> None:
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
 
 
-async def _run_forever(context: AppContext, service: str, work: Work) -> None:
+async def run_forever(incidents: Incidents, service: str, work: Work) -> None:
     """Run a task that should not end; restart it when it fails. The time until then is an incident of the service."""
     function = work.func if isinstance(work, partial) else work
     subject = service, f"task {getattr(function, '__qualname__', 'work')}"[:LONGEST_TASK]
     fault = Fault("Background task", "stopped", "A background task failed and was started again.")
     while True:
-        await _record(context, subject, None)
+        await _record(incidents, subject, None)
         try:
             await work()
         except Exception:
             log.exception("background task failed", service=service, task=subject[1])
-            await _record(context, subject, fault)
+            await _record(incidents, subject, fault)
         await asyncio.sleep(RESTART_TASK_SECONDS)
 
 
-async def _record(context: AppContext, subject: Subject, fault: Fault | None) -> None:
+async def _record(incidents: Incidents, subject: Subject, fault: Fault | None) -> None:
     """Record whether a task stands still, if the database is available."""
     with contextlib.suppress(Problem):
-        await context.incidents.observe({subject}, {subject: fault} if fault else {})
+        await incidents.observe({subject}, {subject: fault} if fault else {})

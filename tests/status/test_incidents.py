@@ -1,8 +1,11 @@
 """Incidents: begun and ended once, continued when they return, kept over restarts, on both databases."""
 
+import asyncio
+
 import pytest
 
-from tollhouse import clock
+from tests.waiting import until
+from tollhouse import app, clock
 from tollhouse.status.incident_store import KEPT_SECONDS, SAME_SECONDS, Fault, Incidents
 
 NOON = 1_700_000_000.0
@@ -72,3 +75,24 @@ async def test_gap_between_two_heartbeats_is_an_incident_with_both_ends(database
     assert await listed(incidents) == [("server", "stopped", 0, 3_600)]
     assert await incidents.last_beat("serving") == NOON + 3_600
     assert await incidents.last_beat("background") is None
+
+
+@pytest.mark.both_databases
+async def test_background_task_that_fails_is_an_incident_until_it_runs_again(database, monkeypatch):
+    runs = []
+
+    async def task() -> None:
+        runs.append(len(await incidents.newest(10)))
+        if len(runs) == 1:
+            raise RuntimeError("a cause that no stranger may read")
+        await asyncio.Event().wait()
+
+    incidents = Incidents(database)
+    monkeypatch.setattr(app, "RESTART_TASK_SECONDS", 0.01)
+    running = asyncio.create_task(app.run_forever(incidents, "shop", task))
+    await until(lambda: len(runs) == 2)
+    [one] = await incidents.newest(10)
+    assert (one.service, one.kind) == ("shop", "stopped")
+    assert one.ended_at is not None
+    assert "stranger" not in one.detail
+    running.cancel()

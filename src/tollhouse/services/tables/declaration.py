@@ -45,8 +45,8 @@ MAX_FIELD_NAME = 40
 # Paths at the root of a host besides the services' prefixes. A test compares them with what is mounted there.
 ROOT_PATHS = frozenset({
     "alerts", "api", "ask", "board", "chat", "console", "docs", "facilitator", "feeds", "guide", "health", "keys",
-    "llms", "mattresses", "mcp", "metrics", "operator", "problems", "status", "studio-catalogue", "tables", "value-chain",
-    "wallet",
+    "llms", "mattresses", "mcp", "metrics", "operator", "problems", "status", "studio-catalogue", "tables",
+    "value-chain", "wallet",
 })  # fmt: skip
 # Parameters of the endpoints, and names that the catalogue derives.
 TAKEN_FIELDS = frozenset({
