@@ -76,7 +76,7 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
       if (at(tick) > width - 36) break;
       svg.append(drawn("line", { class: "tick", x1: at(tick), x2: at(tick), y1: height, y2: height + 3 }), drawn("text", { x: at(tick), y: height + 13 }, clockTime(new Date(tick).toISOString()).slice(0, 5)));
     }
-    const active = window_ || drag?.range || shown.selected;
+    const active = begin > from || end < to ? [begin, end] : null;
     if (active) svg.append(drawn("rect", { class: "range", x: at(active[0]), y: 0, width: Math.max(1, at(active[1]) - at(active[0])), height }));
     fill(plot, svg);
     ends.forEach((handle, side) => {
@@ -93,7 +93,8 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
   }
 
   function range() {
-    return window_ || drag?.range || shown.selected || [shown.from, shown.to];
+    const chosen = drag?.range || shown.selected || [shown.from, shown.to];
+    return window_ ? [Math.max(window_[0], chosen[0]), Math.min(window_[1], chosen[1])] : chosen;
   }
 
   function total(begin, end) {
@@ -160,7 +161,7 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
     setPlaying(true);
     const tick = () => {
       if (window_[0] >= end) return stop();
-      play(Math.max(window_[0], begin), Math.min(window_[1], end));
+      play(...range());
       draw();
       timer = setTimeout(() => { window_ = window_.map((time) => time + shown.step); tick(); }, still.matches ? STILL_MS : speed);
       return undefined;

@@ -214,11 +214,15 @@ def _unknown_country(text: str) -> tuple[str, list[str]]:
 
 
 def form_fields() -> list[dict[str, Any]]:
-    """The fields for a form on a page: name, description, input type, bounds and an example."""
+    """The fields for a form on a page: name, description, input type, bounds, an example.
+
+    `only_value` is the value of a field that takes no other.
+    """
     properties = msgspec.json.schema_components([EventFilter])[1]["EventFilter"]["properties"]
     fields = []
     for name, schema in properties.items():
         value = next(one for one in schema["anyOf"] if one.get("type") != "null")
+        values = value.get("enum", [])
         fields.append(
             {
                 "name": name,
@@ -227,6 +231,7 @@ def form_fields() -> list[dict[str, Any]]:
                 "step": "1" if value.get("type") == "integer" else "any",
                 "min": value.get("minimum"),
                 "max": value.get("maximum"),
+                "only_value": values[0] if len(values) == 1 else None,
                 "example": schema.get("examples", [""])[0],
             }
         )

@@ -165,7 +165,7 @@ export function openBoard(place) {
     if (listKey !== wanted) return;
     const onMap = new Set(page.points.id);
     const matching = isNarrowed ? stories.filter((story) => story.event_ids.some((id) => onMap.has(id))) : stories;
-    about.textContent = `${counted(page.total, "event")} · ${isNarrowed ? counted(matching.length, "story", "stories") : counted(total, "story", "stories")}`;
+    about.textContent = `${counted(page.total, "event")} · ${isNarrowed && total > stories.length ? `${number(matching.length)} of the ${number(stories.length)} leading stories` : counted(isNarrowed ? matching.length : total, "story", "stories")}`;
     fill(list, matching.slice(0, STORIES_SHOWN).map(storyLine), !matching.length && el("li", { class: "empty" }, "No story in these 24 hours matches the filters."),
       el("li", { class: "board-more" }, el("a", { href: "/board?view=stories" }, "All stories")));
   }

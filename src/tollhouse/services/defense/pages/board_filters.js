@@ -11,13 +11,12 @@ const REGIONS_SHOWN = 60;
 export function fillFilters(form, given, page, problem = null) {
   const focused = document.activeElement?.closest("form") === form ? document.activeElement.id : "";
   const words = el("input", { id: "q", type: "search", value: given.q || "", maxlength: "100", placeholder: "Search headlines", "aria-label": "Search headlines", "aria-keyshortcuts": "/" });
-  const others = feed.OTHER_FILTERS.map(({ name, type, step, min, max, example, description }) => el("div", { class: "field" }, el("label", { for: name }, description),
-    el("input", { id: name, type, step: type === "number" ? step : null, min, max, value: given[name] || "", placeholder: String(example) }), said(name, problem, given)));
+  const others = feed.OTHER_FILTERS.map((one) => other(one, given, problem));
   const isFiltered = Object.keys(feed.filtersOf(given)).length > 0;
   const areOthersSet = feed.OTHER_FILTERS.some(({ name }) => given[name]);
   form.onsubmit = (event) => {
     event.preventDefault();
-    go({ q: words.value.trim(), ...Object.fromEntries(feed.OTHER_FILTERS.map(({ name }) => [name, form.querySelector(`#${name}`).value.trim()])) });
+    go({ q: words.value.trim(), ...Object.fromEntries(feed.OTHER_FILTERS.map(({ name }) => [name, valueOf(form.querySelector(`#${name}`))])) });
   };
   fill(form, words,
     FACETS.filter(([name]) => name !== "region" || given.country || given.region).map(([name, label]) => facet(name, label, given, page?.facets[name] || [], problem)),
@@ -27,6 +26,20 @@ export function fillFilters(form, given, page, problem = null) {
     ["q", "bbox", "since", "until"].includes(problem?.parameter) && said(problem.parameter, problem, given));
   if (focused) form.querySelector(`#${focused}`)?.focus();
 }
+
+/** A filter without a control of its own: a box to tick where only one value is possible. */
+function other({ name, type, step, min, max, example, description, only_value: only }, given, problem) {
+  const words = name.replace(/^min_/, "minimum_").replaceAll("_", " ");
+  const label = words[0].toUpperCase() + words.slice(1);
+  const about = el("p", { class: "small dim", id: `${name}-about` }, description.replaceAll("`", ""));
+  const shared = { id: name, "aria-describedby": `${name}-about` };
+  const control = only
+    ? el("label", { class: "choice", for: name }, el("input", { ...shared, type: "checkbox", value: only, checked: given[name] === only }), `${label}: ${only}`)
+    : [el("label", { for: name }, label), el("input", { ...shared, type, step: type === "number" ? step : null, min, max, value: given[name] || "", placeholder: String(example) })];
+  return el("div", { class: "field" }, control, about, said(name, problem, given));
+}
+
+const valueOf = (input) => (input.type !== "checkbox" ? input.value.trim() : input.checked ? input.value : "");
 
 function facet(name, label, given, counts, problem) {
   const chosen = given[name] || "";
