@@ -132,7 +132,10 @@ class Recorder:
     ) -> None:
         """Count a call to an operation of the API, for its caller too."""
         self.count(key, seconds, ended)
-        _, _, status, _, kind, plan, _ = key
+        _, _, status, _, kind, plan, payment = key
+        if kind == "key" and not payment and status < FIRST_ERROR:
+            # It counted against no limit: the holder verified the key, or read its usage.
+            return
         callers = self._current.callers
         use = callers.get((kind, subject))
         if use is None:

@@ -1,6 +1,6 @@
 // "Get this as API": a drawer with programs that make the call whose answer is in view, its terms and its answer.
 import { openDrawer } from "./drawer.js";
-import { copyButton, el, facts as factsOf, fill } from "./dom.js";
+import { copyButton, el, fill } from "./dom.js";
 import { errorNotice, number, dollars } from "./format.js";
 import { newKeyForm, ownKeyForm, keyInUse } from "./key_form.js";
 import { highlight } from "./code.js";
@@ -136,23 +136,21 @@ function code(source, language, label) {
 
 function terms(shown, status) {
   const { access, plans } = shown;
-  const pairs = [["Key", keyNeeded(access), "plain"]];
-  if (access.free_per_day !== null) pairs.push(["Without a key", `${number(access.free_left)} of ${number(access.free_per_day)} free requests left today`, "plain"]);
-  if (status) pairs.push(["Your key", `plan ${status.tier}, ${left(status.usage)}`, "plain"]);
-  if (access.request_usd !== null) pairs.push(["Per request", `${dollars(access.request_usd)} (x402)${access.takes_payments ? "" : ", not accepted by this server yet"}`, "plain"]);
-  if (access.wallet_usd !== null) pairs.push(["Wallet credit", `${dollars(access.wallet_usd)} a call`, "plain"]);
-  const sold = plans.filter((plan) => access.needs_key && (!access.entitlement || plan.entitlements.includes(access.entitlement)));
-  return [el("h3", {}, "Price and terms"), factsOf(pairs),
-    access.is_metered && sold.length > 0 && el("ul", { class: "api-plans small" }, sold.map((plan) => el("li", {}, el("strong", {}, plan.tier), ` ${Number(plan.price_per_month_usd) ? `${dollars(plan.price_per_month_usd)} a month` : "free"}: `,
-      plan.requests_per_day === null ? `${number(plan.requests_per_minute)} requests a minute` : `${number(plan.requests_per_day)} requests a day`))),
-    el("p", { class: "small" }, el("a", { href: shown.reference }, `Reference: ${shown.summary}`), access.request_usd !== null && [" · ", el("a", { href: "/guide/x402" }, "Paying per request")], access.wallet_usd !== null && [" · ", el("a", { href: "/wallet" }, "Wallet")])];
-}
-
-function keyNeeded(access) {
-  if (!access.is_metered && !access.needs_key) return "not needed: free, without a limit";
-  if (!access.needs_key) return "not needed";
-  if (!access.entitlement) return "needed: any plan, the free one too";
-  return `needed: a plan with ${access.entitlement}${access.minimum_tier ? `, ${access.minimum_tier} or higher` : ""}`;
+  const paths = el("p", { class: "small" }, el("a", { href: shown.reference }, `Reference: ${shown.summary}`), access.request_usd !== null && [" · ", el("a", { href: "/guide/x402" }, "Paying per request")], access.wallet_usd !== null && [" · ", el("a", { href: "/wallet" }, "Wallet")]);
+  if (!access.is_metered) return [el("h3", {}, "Price and terms"), el("p", {}, access.needs_key ? "Needs a key; free, without a limit." : "Free, without a key and without a limit."), paths];
+  const rows = [];
+  if (access.free_per_day !== null) rows.push(["No key", "free", `${number(access.free_left)} of ${number(access.free_per_day)} requests left today`]);
+  for (const plan of plans) {
+    const price = Number(plan.price_per_month_usd);
+    const isOwn = plan.tier === status?.tier;
+    if ((access.entitlement && !plan.entitlements.includes(access.entitlement)) || (!access.needs_key && !price)) continue;
+    const limit = plan.requests_per_day === null ? `${number(plan.requests_per_minute)} requests a minute` : `${number(plan.requests_per_day)} requests a day`;
+    rows.push([isOwn ? el("strong", {}, `Your key, plan ${plan.tier}`) : `Key, plan ${plan.tier}`, price ? `${dollars(plan.price_per_month_usd)} a month` : "free", isOwn ? el("strong", {}, left(status.usage)) : limit]);
+  }
+  if (access.wallet_usd !== null) rows.push(["Wallet credit", `${dollars(access.wallet_usd)} a call`, ""]);
+  if (access.request_usd !== null) rows.push(["Per request (x402)", `${dollars(access.request_usd)} a request`, access.takes_payments ? "" : "not accepted by this server yet"]);
+  return [el("h3", {}, "Price and terms"), el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Price and terms" }, el("table", { class: "api-terms" },
+    el("thead", {}, el("tr", {}, ["With", "Price", "Limit"].map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, rows.map((row) => el("tr", {}, row.map((cell) => el("td", {}, cell))))))), paths];
 }
 
 const left = ({ day, minute }) => (day.limit === null ? `${number(minute.remaining)} of ${number(minute.limit)} requests left this minute` : `${number(day.remaining)} of ${number(day.limit)} requests left today`);
@@ -165,7 +163,7 @@ async function showAnswer(place, service, method, address) {
     const [name, rows] = Object.entries(members).find(([, value]) => Array.isArray(value) && value.length && typeof value[0] === "object") || [];
     const about = rows ? `The first ${Math.min(ROWS_SHOWN, rows.length)} of ${number(rows.length)} in \u201c${name}\u201d; long texts and lists are cut here.` : "Long texts and lists are cut here.";
     fill(place, el("p", { class: "small dim" }, about), el("div", { class: "snippet" },
-      el("pre", { tabindex: "0", "aria-label": "Answer" }, el("code", {}, highlight(JSON.stringify(cut(members, rows), null, 2), "json")))));
+      el("pre", { tabindex: "0", "aria-label": "Answer" }, el("code", {}, highlight(JSON.stringify(cut(rows ? { [name]: rows, ...members } : members, rows), null, 2), "json")))));
   } catch (error) {
     if (!error.problem) throw error;
     fill(place, errorNotice(error));
