@@ -205,7 +205,7 @@ def test_rejected_rule_focuses_its_field(visit, key):
     page.get_by_label("Country").fill("Atlantis")
     page.get_by_label("Your endpoint").fill("https://example.com/hook")
     page.get_by_role("button", name="Create the alert").click()
-    assert "no country" in page.get_by_role("alert").inner_text()
+    assert "no country" in page.locator("#form").get_by_role("alert").inner_text()
     assert page.evaluate("document.activeElement.id") == "country"
     assert visitor.violations() == []
 

@@ -23,6 +23,7 @@ def test_story_leads_to_its_event_its_names_and_back(visit, feeds):
     reports = drawer.locator(".side-by-side li")
     assert reports.count() == story["article_count"]
     assert set(reports.first.locator("a").get_attribute("rel").split()) == {"noopener", "noreferrer", "nofollow"}
+    drawer.locator(".place-map canvas").wait_for()
     groups = {one["outlet_country"] for one in detail["articles"]}
     assert drawer.locator(".side-by-side section").count() == len(groups)
     expect(drawer.locator(".reasons")).to_contain_text(detail["reasons"]["significance"])

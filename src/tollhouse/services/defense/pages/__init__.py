@@ -57,7 +57,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             title="Ask the defense feeds",
             label="Ask",
             file=_HERE / "chat.html",
-            scripts=("chat.js", "chat.css", "reading.css"),
+            scripts=("chat.js", "../map.css", "chat.css", "reading.css"),
             parameters=("q", "story", "event", "entity"),
             facts={
                 "plans": caps,

@@ -4,6 +4,7 @@ import { chart, sparkline } from "../chart.js";
 import { counted, moment, number } from "../format.js";
 import { head, merged, opens, part } from "./details.js";
 import * as feed from "./feeds.js";
+import { placeMap } from "./place_map.js";
 
 const STORIES = 12;
 
@@ -16,6 +17,7 @@ export async function entityDetails(id) {
     merged(entity.succeeds, "entity"),
     facts([["Mentions", number(entity.mentions)], ["Independent sources", number(entity.source_count)], ["First seen", moment(entity.first_seen), "plain"], ["Last seen", moment(entity.last_seen), "plain"],
       ...(entity.geo ? [["Position", spot(entity.geo), "plain"]] : [])]),
+    entity.geo && placeMap([{ ...entity.geo, tier: "low", title: entity.name, lines: [spot(entity.geo)] }], `Map of ${entity.name}`),
     entity.timeline ? mentions(entity) : el("p", { class: "empty" }, "Mentions over time appear with the next update of the data."),
     entity.related.length > 0 && part("Named together with", entity.timeline ? together(entity) : bars(entity.related.map((one) => ({ name: one.name, value: one.weight, shown: one.weight.toFixed(2) })), { label: "Related entities by weight" })),
     part("Stories", first.length ? el("ul", { class: "list" }, first.map(storyLine)) : el("p", { class: "dim" }, "No story of the window names it."),

@@ -3,6 +3,7 @@ import { el, facts } from "../dom.js";
 import { counted, day, moment, share } from "../format.js";
 import { head, merged, names, opens, part, reasonsList, sharedNames } from "./details.js";
 import * as feed from "./feeds.js";
+import { placeMap } from "./place_map.js";
 import { ABOUT_ROWS, reportTimeline, sourcesSideBySide, tollFigures } from "./reports.js";
 
 /** The title and the content of an event's drawer. Throws ApiError. */
@@ -18,6 +19,7 @@ export async function eventDetails(id) {
     merged(event.succeeds, "event"),
     provenance.is_retrospective && el("p", { class: "notice" }, "These reports are about the past."),
     facts([["Where", where || "–", "plain"], ["Date", day(event.event_date), "plain"], ["Deaths", deaths, "plain"], ["Sources", counted(event.source_count, "independent source"), "plain"]]),
+    placeMap([{ ...event.geo, tier: metrics.severity_tier, title: where || "Place", lines: [event.geo.region ? "" : "The centre of the country"].filter(Boolean) }], `Map of the place: ${where}`),
     event.story_id && el("p", {}, opens("story", event.story_id, "Open the story of this event")),
     part("Reports over time", el("p", { class: "small dim" }, `First reported ${moment(provenance.first_reported_at)}, last ${moment(provenance.last_reported_at)}. ${ABOUT_ROWS}`), reportTimeline(reports)),
     part("Deaths", el("p", {}, tollReason), tollFigures(reports, event.fatalities_basis === "not_reported" ? null : event.fatalities)),

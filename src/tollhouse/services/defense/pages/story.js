@@ -4,6 +4,7 @@ import { el } from "../dom.js";
 import { counted, day, moment } from "../format.js";
 import { head, merged, names, opens, part, reasonsList, sharedNames } from "./details.js";
 import * as feed from "./feeds.js";
+import { placeMap } from "./place_map.js";
 import { ABOUT_ROWS, reportTimeline, sourcesSideBySide } from "./reports.js";
 
 const BASES = { not_reported: "", headline: "headlines", ucdp: "UCDP", acled: "ACLED" };
@@ -19,6 +20,7 @@ export async function storyDetails(id) {
     merged(story.succeeds, "story"),
     story.summary && el("p", { class: "lead" }, story.summary),
     story.countries.length > 0 && el("div", { class: "chips", "aria-label": "Countries", role: "group" }, story.countries.map((name) => pageLink(el("a", {}, name), { ...NO_FILTERS, country: name }))),
+    story.events.length > 0 && placeMap(story.events.map((one) => ({ ...one.geo, tier: one.severity_tier, title: one.title, lines: [[one.geo.region, one.geo.country].filter(Boolean).join(", ")], event: one.id })), `Map of ${counted(story.events.length, "event")}`),
     part("Reports over time", el("p", { class: "small dim" }, `${span}. ${ABOUT_ROWS}`), reportTimeline(reports)),
     story.events.length > 0 && part(story.events.length === 1 ? "Event" : `${story.events.length} events`, el("ul", { class: "list" }, story.events.map(eventLine))),
     story.named.length > 0 && part("Actors and places", names(story.named)),
