@@ -32,6 +32,8 @@ _CONTENT: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
     *("time", "unavailable", "transitive", "stranded"),
 )
+# A question with more conditions is none that a person asks.
+MOST_PARTS = 80
 _COMPARED = ("comparative_more", "comparative_less", "difference")
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
 _ORDERED = ("most", "least", "top", "bottom", "latest", "earliest")
@@ -54,8 +56,10 @@ def _is_new(item: Item) -> bool:
     return item.find("value", "range") is not None and item.find("kind", "attribute", "party") is None
 
 
-def is_plausible(query: Query) -> bool:
+def is_plausible(query: Query) -> bool:  # noqa: PLR0911
     """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself."""
+    if sum(1 for _ in _nodes(query)) > MOST_PARTS:
+        return False
     if isinstance(query, Compare):
         named = [_names(rows) for rows in query.sides]
         if len({rows.kind for rows in query.sides}) == 1 and any(rows.where == EVERYTHING for rows in query.sides):

@@ -8,6 +8,7 @@ from tollhouse.questions.coverage import is_open, is_plausible, unread
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, split
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
+from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
     AllOf,
     Among,
@@ -56,6 +57,8 @@ def read_question(
     text: str, linker: Linker, *, now: datetime | None = None, hours: int | None = None, before: Query | None = None
 ) -> Reading | Refusal:
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
+    if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
+        return Refusal("unclear")
     linked, left_out = without_ellipsis(focused(linker.link(text, now, hours)))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)

@@ -46,6 +46,8 @@ _PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", 
 # What a typo costs at least; an inflection costs less.
 TYPO_COST = 0.6
 _OF_TIMES = frozenset({"before", "after", "since", "until", "between", "yesterday", "today", "vor", "nach", "seit"})
+# A text with more unknown words than these is none that typos explain.
+MOST_MISSPELT = 16
 ONE_TYPO_FROM = 4
 TWO_TYPOS_FROM = 8
 
@@ -149,7 +151,7 @@ class Linker:
         # Whether the word may be inflected, by word.
         self._lexicon: dict[str, bool] = {}
         self._inflected: dict[tuple[str, str, int], list[str]] = defaultdict(list)
-        self._known: dict[tuple[str, str], tuple[tuple[str, float], ...]] = {}
+        self._known: dict[tuple[str, str, bool], tuple[tuple[str, float], ...]] = {}
         self.has_time = any(item.type == "time" for item in self._attributes.values())
         for text, entry in _function_entries():
             self._add(text, entry, inflects=False)
@@ -191,7 +193,9 @@ class Linker:
         language = language_of([token for token in tokens if token.folded not in self._values])
         times = find_times(fold(text), now, hours, self.earliest) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
-        matches = self._matches(tokens, language)
+        words = {token.folded for token in tokens if token.is_word}
+        misspelt = [word for word in words if self._may_be_misspelt(word, language)]
+        matches = self._matches(tokens, language, corrects=len(misspelt) <= MOST_MISSPELT)
         items, typos = self._best(tokens, matches, times, language)
         corrected = tuple((tokens[index].text, word) for index, word in sorted(typos))
         if self.has_time and any(word in _OF_TIMES for _, word in corrected):
@@ -233,14 +237,23 @@ class Linker:
                     return False
         return True
 
-    def _candidates(self, word: str, language: str) -> tuple[tuple[str, float], ...]:
+    def _candidates(self, word: str, language: str, *, corrects: bool = True) -> tuple[tuple[str, float], ...]:
         """The words of the lexicon that a word can be, with costs: itself, inflected, or misspelt."""
-        known = self._known.get((word, language))
+        at = word, language, corrects
+        known = self._known.get(at)
         if known is None:
             if len(self._known) > 20_000:
                 self._known.clear()
-            known = self._known[word, language] = tuple(self._search(word, language))
+            matched = self._search(word, language)
+            if corrects and not matched and self._may_be_misspelt(word, language):
+                matched = self._misspelt(word)
+            known = self._known[at] = tuple(matched)
         return known
+
+    def _may_be_misspelt(self, word: str, language: str) -> bool:
+        """Whether a word is neither known nor ordinary, and long enough for a typo."""
+        is_word = word.isalpha() and len(word) >= ONE_TYPO_FROM
+        return is_word and not self._candidates(word, language, corrects=False) and not self.is_ordinary(word)
 
     def _search(self, word: str, language: str) -> list[tuple[str, float]]:
         matched: dict[str, float] = {}
@@ -258,9 +271,7 @@ class Linker:
                     matched.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
         if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon:
             matched.setdefault(word[:-1], 0.1)
-        if matched or word.isdigit() or not word.isalpha() or len(word) < ONE_TYPO_FROM or self.is_ordinary(word):
-            return sorted(matched.items(), key=lambda pair: pair[1])
-        return self._misspelt(word)
+        return sorted(matched.items(), key=lambda pair: pair[1])
 
     def _misspelt(self, word: str) -> list[tuple[str, float]]:
         """The nearest words by optimal string alignment: one typo, or two in long words that begin alike."""
@@ -281,7 +292,7 @@ class Linker:
         )
         return sorted(ranked, key=lambda pair: (pair[1], pair[0]))[:4]
 
-    def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
+    def _matches(self, tokens: list[Token], language: str, *, corrects: bool) -> list[list[_Match]]:
         """The phrases that begin at each token."""
         result: list[list[_Match]] = []
         for first, token in enumerate(tokens):
@@ -297,7 +308,7 @@ class Linker:
                     states = [
                         (child, cost + extra, (*typos, (index, word)) if extra >= TYPO_COST else typos)
                         for node, cost, typos in states
-                        for word, extra in self._candidates(current.folded, language)
+                        for word, extra in self._candidates(current.folded, language, corrects=corrects)
                         if (child := node.children.get(word)) is not None
                     ]
                     if not states:
