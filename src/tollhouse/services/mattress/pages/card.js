@@ -1,7 +1,7 @@
 // A product in a list: picture, price with its history, attributes, and the link to its retailer.
 import { sparkline } from "../chart.js";
 import { el } from "../dom.js";
-import { money, number } from "../format.js";
+import { counted, day, money } from "../format.js";
 import { addressOf } from "../server.js";
 import { shopLink, shopName } from "./shops.js";
 
@@ -33,12 +33,12 @@ export function price(product) {
   return el("p", { class: "price" }, el("strong", {}, money(product.sale_price, product.currency)), reduced);
 }
 
-/** The current price since the product was listed; nothing where it never changed. */
+/** The current price since the product was listed; a flat line where it never changed. */
 export function priceLine(product, size = { width: 84, height: 26 }) {
   const points = pricePoints(product, "sale_price");
-  if (points.length < 3) return el("span", { class: "small dim steady" }, "no change");
-  const values = points.map((one) => one.y);
-  return sparkline(points, { ...size, kind: "step", label: `Price history: from ${money(Math.min(...values), product.currency)} to ${money(Math.max(...values), product.currency)}, ${number(values.length - 2)} ${values.length === 3 ? "change" : "changes"}` });
+  const [values, changes] = [points.map((one) => money(one.y, product.currency)), product.price_history.length - 1];
+  const label = changes > 0 ? `Price history: ${counted(changes, "change")}, from ${values[0]} to ${values.at(-1)}` : `Price: ${values[0]} since ${day(product.created_at)}`;
+  return sparkline(points, { ...size, kind: "step", tone: changes > 0 ? "1" : "6", label });
 }
 
 /** Prices as points of a chart; the last price holds until now. */

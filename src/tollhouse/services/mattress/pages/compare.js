@@ -91,7 +91,7 @@ function table(products, onlyDifferent) {
   });
   const heads = products.map((one) => el("th", { scope: "col", role: "columnheader" }, picture(one), pageLink(el("a", {}, one.title), { product: one.id }),
     el("span", { class: "head-actions" }, shopLink(one), el("button", { type: "button", class: "text small", "aria-label": `Remove ${one.title} from the comparison`, onclick: () => toggle(one.id, false) }, "Remove"))));
-  const sparklines = el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, "Price history", el("span", { class: "unit" }, "each on its own scale")), products.map((one) => el("td", { role: "cell" }, priceLine(one, { width: 132, height: 34 }))));
+  const sparklines = el("tr", { role: "row" }, el("th", { scope: "row", role: "rowheader" }, "Price history", el("span", { class: "unit" }, "each on its own scale")), products.map((one) => el("td", { role: "cell" }, one.price_history.length > 1 ? priceLine(one, { width: 132, height: 34 }) : `no change since ${day(one.created_at)}`)));
   const shown = lines.filter((one) => !onlyDifferent || one.isDifferent).map((one) => one.row);
   const made = el("table", { class: "comparison", role: "table", "data-columns": products.length }, el("thead", { role: "rowgroup" }, el("tr", { role: "row" }, el("td", { role: "cell" }, el("span", { class: "unseen" }, "Attribute")), heads)),
     el("tbody", { role: "rowgroup" }, shown.slice(0, 1), sparklines, shown.slice(1)));
