@@ -64,33 +64,6 @@ export function snippet(text, label) {
   return el("div", { class: "snippet" }, el("pre", { tabindex: "0", "aria-label": label }, el("code", {}, text)), copyButton(() => text));
 }
 
-/** Show these children in a dialog; `onclose` runs once when it goes away, however that happens. */
-export function showDialog(title, children, onclose = () => {}) {
-  closeDialog();
-  const heading = el("h2", { id: "dialog-title", tabindex: "-1" }, title);
-  const dialog = el("dialog", { "aria-labelledby": "dialog-title" },
-    el("button", { type: "button", class: "quiet close", onclick: () => dialog.close() }, "Close"),
-    el("div", { class: "inside" }, heading, children));
-  dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
-  dialog.addEventListener("close", () => {
-    dialog.remove();
-    if (!dialog.dataset.replaced) onclose();
-  });
-  document.body.append(dialog);
-  dialog.showModal();
-  heading.focus();
-  return dialog;
-}
-
-/** Close the open dialog, if any, without running its `onclose`. */
-export function closeDialog() {
-  const open = document.querySelector("dialog[open]");
-  if (!open) return;
-  open.dataset.replaced = "yes";
-  open.close();
-  open.remove();
-}
-
 /** Pairs of a name and a value, in a row. */
 export function facts(pairs) {
   return el("dl", { class: "facts" }, pairs.map(([name, value, kind]) =>
