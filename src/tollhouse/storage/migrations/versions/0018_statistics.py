@@ -14,8 +14,8 @@ def upgrade() -> None:
     op.create_table(
         "call_series",
         sa.Column("step", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("at", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("dimension", sa.String(12), primary_key=True),
+        sa.Column("at", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("label", sa.String(200), primary_key=True),
         sa.Column("requests", sa.BigInteger, nullable=False),
         sa.Column("refused", sa.BigInteger, nullable=False),
