@@ -105,6 +105,8 @@ def test_stranger_takes_a_view_as_api_with_a_key_made_there_and_every_program_ru
     assert json.loads(outcome("curl")) == events
     assert ast.literal_eval(outcome("Python")) == events
     assert events["events"][0]["id"] in outcome("TypeScript")
+    # As on a server that is reached over plain http, where there is no clipboard API.
+    page.evaluate("Object.defineProperty(window, 'isSecureContext', { value: false })")
     client = json.loads(copied("MCP"))["mcpServers"]["tollhouse-defense"]
     arguments = json.loads(drawer.get_by_label("Arguments of the tool").inner_text())
     assert arguments == {"category": "Battles", "min_confidence": 0.1, "limit": 3}

@@ -53,7 +53,8 @@ async function copy(text) {
     }
   }
   const box = el("textarea", { class: "unseen" }, text);
-  document.body.append(box);
+  // Outside the drawer that is open, nothing can be selected.
+  ([...document.querySelectorAll("dialog[open]")].at(-1) || document.body).append(box);
   box.select();
   document.execCommand("copy");
   box.remove();
