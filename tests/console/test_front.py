@@ -212,6 +212,21 @@ def test_stranger_takes_the_view_as_a_call_and_gets_the_same_data(visit, server)
     visitor.check()
 
 
+def test_server_without_a_budget_for_readers_takes_a_key_on_the_map(visit, start_server):
+    server = start_server("defense", console_free=0)
+    visitor = visit(root=server.root)
+    visitor.open("/")
+    page = visitor.page
+    form = page.get_by_role("region", name="API key", exact=True)
+    assert visitor.violations() == []
+    form.get_by_label("Email", exact=True).fill("ann@example.org")
+    form.get_by_role("button", name="Create a free key").click()
+    form.get_by_role("button", name="Show the map").click()
+    page.locator("#board a.title").first.wait_for()
+    expect(page.locator(".board-sentences")).to_contain_text("events were reported")
+    server.stop()
+
+
 def test_points_on_the_board_are_the_events_of_the_feed(feeds):
     body = feeds.get("/feeds/events/points", params={"facets": "country"}).json()
     counted = Counter(body["places"][at]["country"] for at in body["points"]["place"])

@@ -33,8 +33,8 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
   const speeds = el("select", { "aria-label": "Speed", onchange: (event) => { speed = Number(event.target.value); } },
     SPEEDS.map(([text, value]) => el("option", { value }, text)));
   const plot = el("div", { class: "histogram-plot" });
-  const ends = ["Start of the range", "End of the range"].map((text, side) => el("button", { type: "button", class: "histogram-end", role: "slider", "aria-label": text, onkeydown: (event) => keyed(event, side) }));
-  const clear = el("button", { type: "button", class: "quiet histogram-clear", onclick: () => select(null, null) }, "All");
+  const ends = ["Start of the range", "End of the range"].map((text, side) => el("button", { type: "button", class: "histogram-end", hidden: true, role: "slider", "aria-label": text, onkeydown: (event) => keyed(event, side) }));
+  const clear = el("button", { type: "button", class: "quiet histogram-clear", hidden: true, onclick: () => select(null, null) }, "All");
   const status = el("output", { class: "histogram-status" });
   fill(place, toggle, speeds, el("div", { class: "histogram-frame" }, plot, ends), el("div", { class: "histogram-text" }, status, clear));
   place.classList.add("time-histogram");
@@ -55,8 +55,8 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
 
   function draw() {
     const [width, height] = [plot.clientWidth, plot.clientHeight - 14];
-    if (!width || height < 8) return;
     const { from, to, step, bins, known } = shown;
+    if (!width || height < 8 || to - from <= step) return;
     const [begin, end] = range();
     const most = Math.max(1, ...bins.values());
     const at = (time) => (width * (time - from)) / (to - from);
@@ -81,6 +81,7 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
     fill(plot, svg);
     ends.forEach((handle, side) => {
       const time = side ? end : begin;
+      handle.hidden = false;
       handle.style.left = `${at(time)}px`;
       handle.setAttribute("aria-valuemin", 0);
       handle.setAttribute("aria-valuemax", Math.round((to - from) / step));

@@ -5,6 +5,7 @@ import { counted, day, errorNotice, hostOf, moment, number } from "../format.js"
 import { apiButton } from "../api_call.js";
 import { openDrawer } from "../drawer.js";
 import { classesOf, createMap } from "../world_map.js";
+import { newKeyForm, ownKeyForm, shownOnce } from "../key_form.js";
 import { createTimeHistogram } from "../time_histogram.js";
 import { sparkline } from "../chart.js";
 import * as feed from "./feeds.js";
@@ -41,6 +42,8 @@ export function openBoard(place) {
   fillFilters(filters, state(), null);
 
   let page = null;
+  // Whether it is a filter for which there is no page.
+  let isRefused = false;
   let listKey = "";
   let shownKey = "";
   let hoverTimer = 0;
@@ -59,7 +62,7 @@ export function openBoard(place) {
     select: (from, to) => go({ since: from ? feed.iso(from) : "", until: to ? feed.iso(to) : "" }),
     play: (from, to) => map.filter(from === null || !page ? null : Uint8Array.from(page.points.reported_at, (at) => at * 1000 > from && at * 1000 <= to)),
   });
-  feed.summary().then((one) => fill(summary, summaryLines(one)), (error) => fill(summary, errorNotice(error)));
+  feed.summary().then((one) => fill(summary, summaryLines(one)), (error) => fill(summary, error.status === 401 ? el("p", { class: "dim" }, "The summary is shown with an API key.") : errorNotice(error)));
   listenToKeys();
   let isFirst = true;
   return show;
@@ -98,8 +101,10 @@ export function openBoard(place) {
       // A value that cannot be read stays in the address and in its control, with the reason beside it.
       fillFilters(filters, given, page, error.problem.parameter ? error.problem : null);
       map.show({ points: feed.NO_POINTS });
-      fill(trouble, error.problem.parameter ? null : errorNotice(error, () => { shownKey = ""; show(); }));
+      const again = () => { [shownKey, listKey] = ["", ""]; show(); };
+      fill(trouble, error.problem.parameter ? null : error.status === 401 ? keyNeeded() : errorNotice(error, again));
       page = null;
+      isRefused = Boolean(error.problem.parameter);
     } finally {
       place.removeAttribute("aria-busy");
     }
@@ -146,7 +151,7 @@ export function openBoard(place) {
     if (wanted === listKey) return;
     listKey = wanted;
     if (!page) {
-      fill(list, el("li", { class: "empty" }, "Nothing is shown while a filter cannot be read."));
+      fill(list, el("li", { class: "empty" }, isRefused ? "Nothing is shown while a filter cannot be read." : "The events could not be loaded. The map says why."));
       about.textContent = "";
       return;
     }
@@ -303,6 +308,14 @@ function widened([west, south, east, north]) {
 }
 
 const rangeOf = (from, to) => (from >= to ? number(to) : `${number(from)} to ${number(to)}`);
+
+/** Where people read on no budget of their own: a form for a key, which the pages then use. */
+function keyNeeded() {
+  const made = el("div");
+  const show = el("button", { type: "button", onclick: () => location.reload() }, "Show the map");
+  return el("section", { class: "panel", "aria-label": "API key" }, el("h2", {}, "This server shows its feeds with an API key"),
+    newKeyForm((created) => { fill(made, shownOnce(created), el("p", { class: "actions" }, show)); show.focus(); }), made, el("hr"), ownKeyForm(() => location.reload()));
+}
 
 function skeleton(count) {
   return Array.from({ length: count }, () => el("span", { class: "board-waiting", "aria-hidden": "true" }));
