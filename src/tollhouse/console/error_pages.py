@@ -25,7 +25,7 @@ _HELP = {
     "method-not-allowed": "This address answers other methods than the one your browser used.",
     "missing-credentials": "Programs call this address with a key. The pages below show the same data without one.",
     "invalid-key": "Check the key, or make a new one.",
-    "payment-required": "A program can pay for the call and repeat it. The pages below are free to read.",
+    "payment-required": "A program can go on as said above. The pages below are free to read.",
     "rate-limited": "Wait, then load the page again.",
     "quota-exceeded": "Come back after the reset, or use a key of a plan with a higher limit.",
     "internal-error": "Try again. If it happens again, tell the operator the request id.",
@@ -33,7 +33,7 @@ _HELP = {
 _STATUS_HELP = {
     400: "Correct the address: a parameter is unknown or has a value that is not accepted.",
     401: "Send valid credentials with the call.",
-    402: "A program can pay for the call and repeat it. The pages below are free to read.",
+    402: "A program can go on as said above. The pages below are free to read.",
     429: "Wait, then load the page again.",
 }
 _TITLES = {"not-found": "Page not found", "missing-credentials": "This address needs a key"}

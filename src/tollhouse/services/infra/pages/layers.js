@@ -9,7 +9,9 @@ import { layerColour } from "./layer_colour.js";
 
 const NAME_FONT = 12;
 const CELL = 120;
-const DENSE_CELL = 11;
+const DENSE_CELL = 10;
+const LEAST_ROW = 4;
+const FAINT_FROM = 500;
 const GUTTER = 168;
 const ROWS_WITH_NAMES = 60;
 const MOST_ZOOM = 24;
@@ -87,6 +89,11 @@ export function drawLayers(place, catalogue, { choose }) {
     timer = setTimeout(paint, SETTLE_MS);
   }
 
+  /** A circle grows less than the distances do. */
+  function radius(node) {
+    return node.size / Math.max(1, view.scale) ** 0.6;
+  }
+
   /** Draw everything anew. */
   function paint() {
     if (!tones) return;
@@ -127,7 +134,7 @@ export function drawLayers(place, catalogue, { choose }) {
       ink.globalAlpha = 1;
       ink.fillRect(0, band.y + 1, 4, band.height - 2);
     }
-    drawEdges(ink, edges, { colour: tones.dim, width: 1, alpha: (emphasis.on ? 0.1 : 0.32) * (edges.length > 2000 ? 0.35 : 1) });
+    drawEdges(ink, edges, { colour: tones.dim, width: 1, alpha: Math.max(0.03, (emphasis.on ? 0.1 : 0.32) * Math.min(1, FAINT_FROM / edges.length)) });
     backAt = { ...view };
   }
 
@@ -166,8 +173,8 @@ export function drawLayers(place, catalogue, { choose }) {
         pen.beginPath();
         for (const node of inBand) {
           if (Boolean(quiet(node)) !== isQuiet || emphasis.marks?.has(node.id)) continue;
-          pen.moveTo(node.x + node.size, node.y);
-          pen.arc(node.x, node.y, node.size, 0, 7);
+          pen.moveTo(node.x + radius(node), node.y);
+          pen.arc(node.x, node.y, radius(node), 0, 7);
         }
         pen.fill();
       }
@@ -187,8 +194,8 @@ export function drawLayers(place, catalogue, { choose }) {
   function drawName(node, unit, isQuiet, isFitted) {
     const isBold = node.id === emphasis.chosen || ["stopped", "now", "lost", "first", "second", "shared"].includes(emphasis.marks?.get(node.id));
     pen.font = `${isBold ? "650 " : ""}${NAME_FONT * unit}px ${tones.font}`;
-    const from = node.x + node.size + 5 * unit;
-    const space = isFitted ? plan.cell - node.size - 14 * unit : Infinity;
+    const from = node.x + radius(node) + 5 * unit;
+    const space = isFitted ? plan.cell - radius(node) - 14 * unit : Infinity;
     const text = fitted(pen, node.name, space);
     pen.globalAlpha = isQuiet ? 0.45 : 1;
     pen.strokeStyle = tones.ground;
@@ -201,10 +208,10 @@ export function drawLayers(place, catalogue, { choose }) {
   /** A mark has a form as well as a colour: a cross for what stops, a square and a diamond for two that are compared. */
   function drawMark(node, mark) {
     if (!node) return;
-    const r = node.size;
+    const r = radius(node);
     pen.fillStyle = mark === "first" ? tones.first : mark === "second" ? tones.second : mark === "shared" ? tones.text : tones.lost;
     pen.strokeStyle = tones.ground;
-    pen.lineWidth = 1.6 / Math.max(1, view.scale / 2);
+    pen.lineWidth = 1.6 / Math.max(1, view.scale);
     pen.beginPath();
     if (mark === "first") pen.rect(node.x - r, node.y - r, 2 * r, 2 * r);
     else if (mark === "second") pen.roundRect(node.x - r, node.y - r, 2 * r, 2 * r, [r, 0, r, 0]);
@@ -224,9 +231,9 @@ export function drawLayers(place, catalogue, { choose }) {
 
   function ring(node, colour) {
     pen.strokeStyle = colour;
-    pen.lineWidth = 2 / Math.max(1, view.scale / 2);
+    pen.lineWidth = 2 / Math.max(1, view.scale);
     pen.beginPath();
-    pen.arc(node.x, node.y, node.size + 3.5, 0, 7);
+    pen.arc(node.x, node.y, radius(node) + 3.5 / Math.max(1, view.scale), 0, 7);
     pen.stroke();
   }
 
@@ -256,8 +263,8 @@ export function drawLayers(place, catalogue, { choose }) {
     const x = (event.offsetX - view.x) / view.scale;
     const y = (event.offsetY - view.y) / view.scale;
     const isNamed = plan.cell * view.scale >= 88;
-    const reach = Math.min(plan.row / 2, 18 / view.scale);
-    return plan.nodes.find((node) => Math.abs(node.y - y) <= reach && x >= node.x - node.size - 4 && x <= (isNamed ? node.x + plan.cell - 10 : node.x + node.size + 3));
+    const reach = Math.min(plan.row / 2, isNamed ? 18 / view.scale : Infinity);
+    return plan.nodes.find((node) => Math.abs(node.y - y) <= reach && x >= node.x - radius(node) - 4 / view.scale && x <= (isNamed ? node.x + plan.cell - 10 / view.scale : node.x + radius(node) + 3 / view.scale));
   }
 
   function listen() {
@@ -357,17 +364,17 @@ export function layout(catalogue, width, height) {
   const cell = space / columns;
   const gap = isDense ? 4 : 0;
   const rows = rowsAt(isDense ? DENSE_CELL : named);
-  const row = clamp((height - members.size * (label + gap)) / rows, isDense ? DENSE_CELL : 24, 60);
+  const row = clamp((height - members.size * (label + gap)) / rows, isDense ? LEAST_ROW : 24, 60);
   const bands = [];
   let y = 0;
   for (const category of catalogue.categories) {
     const all = members.get(category.id);
     const lines = Math.max(1, Math.ceil(all.length / columns));
     const band = { id: category.id, name: category.name, order: category.order, y, height: lines * row + label + gap, nodes: all };
-    putInColumns(all, lines, columns).forEach(([column, line], number) => {
+    putInColumns(all, lines, columns, isDense).forEach(([column, line], number) => {
       const node = all[number];
       node.band = band;
-      node.size = isDense ? Math.min(5, 2.2 + 0.4 * Math.sqrt(node.customers)) : Math.min(11, 4.5 + 1.5 * Math.sqrt(node.customers));
+      node.size = isDense ? Math.min(row * 0.48, 2.2 + 0.4 * Math.sqrt(node.customers)) : Math.min(11, 4.5 + 1.5 * Math.sqrt(node.customers));
       node.x = gutter + column * cell + (isDense ? cell / 2 : 12);
       node.y = y + label + (line + 0.5) * row + gap / 2;
     });
@@ -396,11 +403,12 @@ function sortByNeighbours(nodes, edges, groups) {
   }
 }
 
-/** The column and line of each of the sorted companies: in one line near its place, in several filled column by column. */
-function putInColumns(all, lines, columns) {
+/** The column and line of each of the sorted companies, spread over the width; `isEven` allows parts of a column. */
+function putInColumns(all, lines, columns, isEven) {
   if (lines > 1) {
     const used = Math.ceil(all.length / lines);
-    return all.map((_node, at) => [Math.floor(((at % used) * columns) / used), Math.floor(at / used)]);
+    const across = (at) => ((at % used) * columns) / used;
+    return all.map((_node, at) => [isEven ? across(at) : Math.floor(across(at)), Math.floor(at / used)]);
   }
   return all.map((_node, at) => [Math.floor(((at + 0.5) * columns) / all.length), 0]);
 }
