@@ -321,7 +321,10 @@ async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(data_dir)
 
 async def test_sources_are_the_health_of_every_service(data_dir):
     async with served(data_dir, **SET) as client:
-        services = (await client.get("/operator/api/sources", headers=TOKEN)).json()["services"]
+        answer = (await client.get("/operator/api/sources", headers=TOKEN)).json()
+        services = answer["services"]
+        document = {"service": "studio", "source": "document", "status": "ok", "last_error": None, "rows": None}
+        assert answer["sources"] == [document | {"age_seconds": None}]
         assert set(services) == {"studio"}
         assert services["studio"]["document"]["served_from"] == "file"
 
@@ -348,11 +351,8 @@ async def test_calls_are_counted_by_outcome_caller_and_payment_without_secrets(d
             "not-found": [["unrouted", 1]],
         }
         by_kind = {one["kind"]: one for one in traffic["callers"]}
-        assert (by_kind["key"]["caller"], by_kind["key"]["name"], by_kind["key"]["requests"]) == (
-            made["key_id"],
-            "robot",
-            1,
-        )
+        # Reading its own state is no use of a key.
+        assert "key" not in by_kind
         assert by_kind["address"]["caller"].startswith("127.0.0.0/24 ")
 
         text = (await client.get("/operator/api/calls", headers=TOKEN)).text

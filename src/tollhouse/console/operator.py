@@ -194,9 +194,9 @@ class OperatorEndpoints:
             raise Problem("not-found", f"Cannot replay the delivery: {error}.") from None
 
     async def sources(self, _request: Request[Any, Any]) -> Response:
-        healths = [(service.name, await service.health()) for service in self._services]
-        states = [state for name, health in healths for state in source_states(name, health)]
-        return _json({"services": dict(healths), "sources": states})
+        healths = {service.name: await service.health() for service in self._services}
+        states = [state for service in self._services for state in await source_states(service)]
+        return _json({"services": healths, "sources": states})
 
 
 def _endpoint(

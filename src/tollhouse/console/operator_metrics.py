@@ -1,6 +1,6 @@
 """What the operator sees beside the calls: sources, webhooks and money, as Prometheus metrics."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -29,22 +29,20 @@ class SourceState(Struct, frozen=True):
     rows: int | None
 
 
-def source_states(service: str, health: Struct | Mapping[str, Any]) -> list[SourceState]:
-    """The sources and feeds that a health response lists; a service without any is its own source."""
-    members: dict[str, Any] = msgspec.to_builtins(health)
-    status = members.get("status", "ok")
-    listed = [
-        SourceState(service, one["name"], one["status"], one.get("age_seconds"), one.get("last_error"), one.get("rows"))
-        for one in members.get("sources") or []
+async def source_states(service: Service) -> list[SourceState]:
+    """The sources that the service's health lists, and its datasets. A dataset has no age: it need not change."""
+    health: dict[str, Any] = msgspec.to_builtins(await service.health())
+    sources = [
+        SourceState(service.name, one["name"], one["status"], one["age_seconds"], one["last_error"], None)
+        for one in health.get("sources", ())
     ]
-    feeds = [
-        SourceState(service, name, status, None, None, one.get(name)) for name, one in members.get("feeds", {}).items()
+    components = await service.components() if service.components else ()
+    datasets = [
+        SourceState(service.name, one.name, one.state, None, None if one.state == "ok" else one.detail, one.rows)
+        for one in components
+        if one.rows is not None or not sources
     ]
-    if listed or feeds:
-        return [*listed, *feeds]
-    fault = members.get("fault")
-    rows = next((value for name, value in members.items() if name.endswith("_count")), None)
-    return [SourceState(service, service, status, None, fault.get("reason") if fault else None, rows)]
+    return [*sources, *datasets] or [SourceState(service.name, service.name, health["status"], None, None, None)]
 
 
 async def business_families(context: AppContext, services: Sequence[Service]) -> list[Metric]:
@@ -106,11 +104,11 @@ async def _source_families(services: Sequence[Service]) -> list[Metric]:
     age = GaugeMetricFamily("tollhouse_source_age_seconds", "Seconds since a source last succeeded", labels=labels)
     for service in services:
         try:
-            states = source_states(service.name, await service.health())
+            states = await source_states(service)
         except Problem:
             continue
         for state in states:
-            up.add_metric((state.service, state.source), int(state.status == "ok"))
+            up.add_metric((state.service, state.source), int(state.status in {"ok", "indexing"}))
             if state.age_seconds is not None:
                 age.add_metric((state.service, state.source), state.age_seconds)
     return [up, age]

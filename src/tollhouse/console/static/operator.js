@@ -166,7 +166,7 @@ async function showSources() {
   attention();
   fill(byId("sources"), el("ul", { class: "op-sources" }, sources.map((one) => el("li", {},
     el("span", {}, one.source === one.service ? one.service : `${one.service} · ${one.source}`),
-    el("span", { class: one.status === "ok" ? "dim" : "failing" }, [one.status, one.age_seconds !== null && `${seconds(one.age_seconds)} ago`, one.rows !== null && counted(one.rows, "row")].filter(Boolean).join(" · ")),
+    el("span", { class: ["ok", "indexing"].includes(one.status) ? "dim" : "failing" }, [one.status, one.age_seconds !== null && `${seconds(one.age_seconds)} ago`, one.rows !== null && counted(one.rows, "row")].filter(Boolean).join(" · ")),
     one.last_error && el("span", { class: "under" }, one.last_error)))));
 }
 
@@ -218,7 +218,7 @@ function attention() {
       add("critical", `Webhook ${one.status}${since}: ${one.url} (${one.last_error || one.disabled_reason || "no answer"}), ${number(sum(inState(backlog, "pending", one.id)))} queued, ${number(sum(inState(backlog, "parked", one.id)))} parked.`, "#webhooks-heading", "Webhooks");
     }
   }
-  for (const one of (known.sources || []).filter((each) => each.status !== "ok")) add("medium", `Source ${one.service === one.source ? one.service : `${one.service} · ${one.source}`}: ${one.status}${one.last_error ? ` (${one.last_error})` : ""}.`, "#sources-heading", "Sources");
+  for (const one of (known.sources || []).filter((each) => !["ok", "indexing"].includes(each.status))) add("medium", `Source ${one.service === one.source ? one.service : `${one.service} · ${one.source}`}: ${one.status}${one.last_error ? ` (${one.last_error})` : ""}.`, "#sources-heading", "Sources");
   const traffic = known.traffic;
   if (traffic?.total.failed) add("medium", `${counted(traffic.total.failed, "call")} failed with 5xx in this window.`, "?status=5xx#calls-heading", "Calls");
   const isComplete = known.traffic && known.webhooks && known.sources && known.revenue && known.chain;
