@@ -99,6 +99,33 @@ def test_id_that_is_not_here_says_so_and_one_that_was_merged_says_into_what(visi
     visitor.check()
 
 
+def test_lists_keep_a_filter_that_is_refused_and_grow_page_by_page(visit, feeds):
+    total = feeds.get("/feeds/stories", params={"limit": 1, "country": "Israel"}).json()["total"]
+    visitor = visit()
+    visitor.open("/board?view=stories&country=Atlantis")
+    page = visitor.page
+    assert "no country" in page.get_by_role("alert").inner_text()
+    country = page.get_by_label("Country", exact=True)
+    assert (country.input_value(), country.get_attribute("aria-invalid")) == ("Atlantis", "true")
+    visitor.console_messages.clear()
+    country.fill("Israel")
+    country.press("Enter")
+    page.get_by_text(f"{total} stories").first.wait_for()
+    expect(page).to_have_url(re.compile("country=Israel"))
+    page.get_by_role("button", name="Clear").click()
+    rows = page.locator("#stories > li")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="Show more").click()
+    expect(rows).to_have_count(100)
+    visitor.check_both_layouts()
+    visitor.open("/board?view=entities&type=person")
+    everyone = feeds.get("/feeds/entities", params={"limit": 100, "type": "person"}).json()["entities"]
+    expect(page.locator(".entities tbody tr")).to_have_count(len(everyone))
+    page.get_by_label("Type", exact=True).select_option("platform")
+    expect(page).to_have_url(re.compile("type=platform"))
+    visitor.check_both_layouts()
+
+
 def test_brief_states_the_source_of_each_figure_and_prints_them_all(visit, feeds):
     brief = feeds.get("/feeds/defense-brief").json()
     production = brief["production_summary"]

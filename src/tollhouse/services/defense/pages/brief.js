@@ -4,7 +4,7 @@ import { sparkline } from "../chart.js";
 import { bars, byId, el, externalLink, facts, fill } from "../dom.js";
 import { openDrawer } from "../drawer.js";
 import { summaryLines } from "./board_summary.js";
-import { opens, part } from "./details.js";
+import { opens, part, skeleton } from "./details.js";
 import * as feed from "./feeds.js";
 import { billions, counted, moment, number } from "../format.js";
 
@@ -14,7 +14,7 @@ const YEARS = [["FY2025", "actual", "fy2025_b"], ["FY2026", "enacted", "fy2026_b
 
 /** Show the brief in `place`. Its notes are numbered in the order in which its figures cite them. */
 export async function showBrief(place) {
-  if (!place.firstChild) fill(place, el("p", { role: "status" }, "Loading…"));
+  fill(place, skeleton(24));
   const [brief, summary] = await Promise.all([feed.brief(), feed.summary()]);
   const { production_summary: production, events_live: live } = brief;
   const notes = notesOf();

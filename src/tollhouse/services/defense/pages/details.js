@@ -52,3 +52,12 @@ function weights(reason) {
 
 /** "Both name Ethiopia and Tigray". */
 export const sharedNames = (shared) => shared.length > 0 && el("span", {}, `Both name ${new Intl.ListFormat("en").format(shared.slice(0, 4))}`);
+
+/** Grey lines of about the final size, while something loads. */
+export function skeleton(lines = 10) {
+  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, Array.from({ length: lines }, (_, at) => {
+    const line = el("span");
+    line.style.width = `${[40, 92, 85, 30, 100, 96, 60, 95, 88, 70][at % 10]}%`;
+    return line;
+  }));
+}

@@ -3,6 +3,7 @@ import { changed, go, state } from "../address.js";
 import { closeDrawer, openDrawer } from "../drawer.js";
 import { el } from "../dom.js";
 import { errorNotice } from "../format.js";
+import { skeleton } from "./details.js";
 import { entityDetails } from "./entity.js";
 import { eventDetails } from "./event.js";
 import { storyDetails } from "./story.js";
@@ -36,13 +37,4 @@ async function open(kind, id) {
     drawer.show(`${noun} not found`, el("div", {}, el("p", {}, `This server has no ${noun.toLowerCase()} `, el("code", {}, id), "."),
       el("p", { class: "dim" }, "It may be older than the data kept here, or belong to another recording."), el("p", {}, el("a", { href: changed(NONE) }, "Show the page without it"))));
   }
-}
-
-/** Grey lines of about the final size. */
-function skeleton() {
-  return el("div", { class: "skeleton", role: "status", "aria-label": "Loading" }, [40, 92, 85, 30, 100, 100, 60, 95, 88, 70].map((share) => {
-    const line = el("span");
-    line.style.width = `${share}%`;
-    return line;
-  }));
 }

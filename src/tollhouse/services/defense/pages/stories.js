@@ -1,42 +1,41 @@
 // Stories: groups of articles about the same events.
-import { go, pageLink, state } from "../address.js";
-import { byId, el, fill } from "../dom.js";
+import { state } from "../address.js";
+import { sparkline } from "../chart.js";
+import { el } from "../dom.js";
+import { opens } from "./details.js";
+import { choiceOf, showFeedList, textOf } from "./feed_list.js";
 import * as feed from "./feeds.js";
-import { counted } from "../format.js";
+import { clockTime, counted, moment } from "../format.js";
 
-export async function showStories(place) {
-  const filters = state();
-  fill(place, el("p", {}, "Loading…"));
-  const page = await feed.stories(filters);
-  const stories = [...page.stories];
-  const list = el("ul", { class: "list", id: "stories" });
-  const more = el("p", { class: "actions" });
-  const words = el("input", { id: "q", value: filters.q || "", maxlength: "100" });
-  fill(place,
-    el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); go({ q: words.value.trim() }); } },
-      el("div", { class: "field" }, el("label", { for: "category" }, "Category"),
-        el("select", { id: "category", onchange: (event) => go({ category: event.target.value }) }, el("option", { value: "" }, "All"),
-          feed.CATEGORIES.map((name) => el("option", { value: name, selected: name === filters.category }, name)))),
-      el("div", { class: "field grow" }, el("label", { for: "q" }, "Words in title or summary"), words), el("button", {}, "Filter"),
-      (filters.q || filters.category || filters.country) && el("button", { type: "button", class: "quiet", onclick: () => go({ q: "", category: "", country: "" }) }, "Clear")),
-    el("p", { class: "dim", role: "status" }, `${counted(page.total, "story", "stories")}, most significant first${filters.country ? ` in ${filters.country}` : ""}`),
-    list, more);
-  byId("status").textContent = `Stories of ${feed.windowOf(page)}.`;
-  render(page.next_cursor);
+const HOURS = 24;
+const HOUR = 3_600_000;
 
-  function render(cursor) {
-    fill(list, stories.length ? stories.map(storyLine) : el("li", { class: "empty" }, "No stories in these 24 hours match the filters."));
-    fill(more, cursor && el("button", { type: "button", class: "quiet", onclick: async () => {
-      const following = await feed.stories(filters, cursor);
-      stories.push(...following.stories);
-      render(following.next_cursor);
-    } }, "Show 50 more"));
-  }
+export function showStories(place) {
+  const given = state();
+  const { category, country, q } = given;
+  let end = 0;
+  return showFeedList(place, {
+    title: "Stories", member: "stories", given, counted: (total) => counted(total, "story", "stories"),
+    controls: [choiceOf("category", "Category", feed.CATEGORIES, category), textOf("country", "Country", country), textOf("q", "Words in title or summary", q)],
+    load: async (cursor) => { const page = await feed.stories({ category, country, q }, cursor); end = Date.parse(page.as_of); return page; },
+    draw: (stories) => el("ol", { class: "story-list", id: "stories" }, stories.map((story) => storyLine(story, end))),
+    request: () => ({ service: "defense", path: "/feeds/stories", query: { limit: 50, category, country, q } }),
+  });
 }
 
-function storyLine(story) {
-  return el("li", {}, pageLink(el("a", { class: "title" }, story.title), { story: story.id }),
-    el("div", { class: "about" }, story.category && el("span", {}, story.category),
-      el("span", {}, counted(story.article_count, "article")), el("span", {}, counted(story.source_count, "independent source")),
-      story.countries && el("span", {}, story.countries.slice(0, 4).join(", "))));
+function storyLine(story, end) {
+  return el("li", {}, el("div", {}, opens("story", story.id, story.title, { class: "title" }),
+    el("div", { class: "about" }, story.category && el("span", {}, story.category), story.countries.length > 0 && el("span", {}, story.countries.slice(0, 4).join(", ")),
+      el("span", {}, counted(story.source_count, "independent source")), el("span", { title: moment(story.last_seen) }, `latest ${clockTime(story.last_seen)}`))),
+  sparkline(reportsByHour(story, end), { kind: "bar", width: 120, height: 26, label: `${counted(story.article_count, "report")} over 24 hours` }),
+  el("span", { class: "reports" }, el("strong", {}, story.article_count), story.article_count === 1 ? " report" : " reports"));
+}
+
+function reportsByHour(story, end) {
+  const bins = new Array(HOURS).fill(0);
+  for (const { published } of story.articles) {
+    const back = Math.floor((end - Date.parse(published)) / HOUR);
+    if (back >= 0 && back < HOURS) bins[HOURS - 1 - back] += 1;
+  }
+  return bins;
 }
