@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request
@@ -326,7 +326,7 @@ class NewsFeeds:
                 key=lambda event: (-event.source_count, event.id),
             ),
             named=[named[one] for one in story.entities if one in named],
-            reasons=story_reasons(story, self._events.window, records),
+            reasons=story_reasons(story, records),
             related_stories=[_related_story(self.window.by_id[one.id], one, named) for one in related],
             succeeds=succeeds,
         )
@@ -452,8 +452,8 @@ def _articles(story: Story, records: Iterable[StoredEvent]) -> list[StoryArticle
     ]
 
 
-def story_reasons(story: Story, window: EventWindow, records: Iterable[StoredEvent]) -> dict[str, str]:
-    """Why the fields of a story have their values, as far as the events that the feed serves now say so."""
+def story_reasons(story: Story, records: Iterable[StoredEvent]) -> dict[str, str]:
+    """Why the fields of a story have their values, as far as its events say so."""
     given = {"title": "the headline that agrees most with the others, without copies of one text"}
     records = list(records)
     if story.category is not None and records:
@@ -466,10 +466,12 @@ def story_reasons(story: Story, window: EventWindow, records: Iterable[StoredEve
     if not records:
         given["significance"] = "from its publishers and the relevance of its titles: no event belongs to it"
     for record in records:
-        entry = window.by_id.get(record.id)
-        if entry and entry.event.metrics.significance == significance(record) == story.significance:
+        # Publishers that report the event in another story do not count here.
+        counted = replace(record, source_count=min(record.source_count, story.source_count))
+        if significance(counted) == story.significance:
+            why = reasons(counted)["significance"]
             given["significance"] = (
-                f"that of its most significant event, {record.id}: {reasons(record)['significance']}"
+                f"that of {record.id}, its most significant event, by the publishers of this story: {why}"
             )
             break
     given["source_count"] = f"reports: {story.article_count}, independent publishers: {story.source_count}"
