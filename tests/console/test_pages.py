@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 import pytest_asyncio
@@ -185,6 +186,22 @@ def test_vendored_files_are_small_and_come_with_licence_and_version():
     notice = (CONSOLE.parents[2] / "NOTICE").read_text("utf-8")
     assert all(f"vendor/{name}" in notice for name in VENDORED)
     assert sum(file.stat().st_size for folder in folders for file in folder.iterdir()) < MOST_VENDORED_BYTES
+
+
+@SHARED
+async def test_every_module_that_a_page_imports_is_preloaded_once_and_no_other(client):
+    page = (await client.get("/board", headers=HTML)).text
+    scripts = re.findall(r'<script type="module" src="([^"]+)"', page)
+    preloaded = re.findall(r'<link rel="modulepreload" href="([^"]+)"', page)
+    assert len(set(preloaded)) == len(preloaded)
+    needed, waiting = set(scripts), [*scripts]
+    while waiting:
+        path = waiting.pop()
+        for found in re.findall(r'from "(\.[^"]+)";', (await client.get(path)).text):
+            imported = urljoin(path, found)
+            waiting += [imported] if imported not in needed else []
+            needed.add(imported)
+    assert set(preloaded) == needed - set(scripts)
 
 
 @SHARED

@@ -2,10 +2,12 @@
 
 import html
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from posixpath import dirname, join, normpath
 from string import Template
 from typing import Any
 
@@ -29,6 +31,9 @@ POLICY = (
     (b"cross-origin-opener-policy", b"same-origin"),
 )
 
+KEY_STATE = "key_state.js"
+"""The module that every page loads."""
+_IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
 _MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -75,6 +80,16 @@ class PageFiles:
         place = self.place(file.parent)
         return [name.removeprefix("../") if name.startswith("../") else f"{place}{name}" for name in scripts]
 
+    def imported(self, scripts: Iterable[str]) -> list[str]:
+        """The modules that these import, directly or through others. Preloaded, they come in one round trip."""
+        names = list(dict.fromkeys(scripts))
+        count = len(names)
+        for name in names:
+            text = self._files[name].read_text("utf-8")
+            imports = dict.fromkeys(normpath(join(dirname(name), path)) for path in _IMPORT.findall(text))
+            names += [one for one in imports if one in self._files and one not in names]
+        return names[count:]
+
     def endpoints(self) -> list[Endpoint]:
         return [
             file_operation(f"{self.address}/{name}", path, _MEDIA_TYPES[path.suffix])
@@ -103,6 +118,8 @@ class PageShell(Struct, frozen=True):
         """A whole page around `main`, which is HTML. The scripts run in their order, as modules."""
         address = self.files.address
         loaded = [f'<script type="module" src="{address}/{name}"></script>' for name in scripts if name.endswith(".js")]
+        modules = [KEY_STATE, *(name for name in scripts if name.endswith(".js"))]
+        preloads = [f'<link rel="modulepreload" href="{address}/{name}">' for name in self.files.imported(modules)]
         styles = [f'<link rel="stylesheet" href="{address}/{name}">' for name in scripts if name.endswith(".css")]
         text = _shell().substitute(
             title=html.escape(title),
@@ -117,7 +134,7 @@ class PageShell(Struct, frozen=True):
             keyed_call=html.escape(self.keyed_call),
             facts=html.escape(json.dumps(facts)),
             scripts="".join(loaded),
-            styles="".join(styles),
+            styles="".join([*styles, *preloads]),
             main=main,
         )
         body = text.encode()
