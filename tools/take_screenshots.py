@@ -42,16 +42,17 @@ async def _nothing(_page: Page) -> None:
 
 async def _story(page: Page) -> None:
     await page.locator("#stories a.title").first.click()
-    await page.locator("dialog .list li").first.wait_for()
+    await page.locator("dialog .side-by-side").wait_for()
+    await page.locator("dialog .place-map canvas").wait_for()
 
 
 async def _entity(page: Page) -> None:
     await page.get_by_role("link", name="Ethiopia", exact=True).click()
-    await page.locator("aside .bars").wait_for()
+    await page.locator("dialog .together").wait_for()
 
 
 async def _questions(page: Page) -> None:
-    for question in ("Compare battles and protests", "How many battles were there in Ethiopia?", "and in Eritrea?"):
+    for question in ("How many battles were there in Ethiopia?", "How many protests by country?"):
         await page.get_by_label("Your question").fill(question)
         await page.keyboard.press("Enter")
         await page.locator(".turn", has_text=question).locator(".by").wait_for()
