@@ -243,8 +243,9 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
     by_name = {service.name: service for service in services}
     # A host's own addresses begin at its root, whatever its name.
     own = replace(context, settings=replace(settings, public_url=""))
+    own_board = StatusBoard(own, services)
     hosts = {
-        host.lower(): _root_router(own, admission, by_name[name], accounts, board)
+        host.lower(): _root_router(own, admission, by_name[name], accounts, own_board)
         for host, name in settings.hosts.items()
     }
     operator_router = _operator_router(context, services)
