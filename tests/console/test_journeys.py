@@ -67,7 +67,7 @@ def test_reading_uses_no_plan_no_allowance_and_renews_its_visit_once_by_itself(v
     page.locator("#board a.title").first.wait_for()
     visitor.check()
     page.get_by_role("link", name="Brief", exact=True).click()
-    page.locator("h2", has_text="Capability gaps").wait_for()
+    page.get_by_role("heading", name="Capability gaps").wait_for()
     assert server.used(made)["day"]["used"] == 0
     assert max(remaining) > 1_900
     page.evaluate("sessionStorage.setItem('tollhouse-visit', `1.forged ${Date.now() + 1e6}`)")
