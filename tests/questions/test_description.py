@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tollhouse.questions.description import read_description
 from tollhouse.questions.linking import Linker
-from tollhouse.questions.query import Not, Test
+from tollhouse.questions.query import AnyOf, Not, Test
 from tollhouse.questions.vocabulary import Attribute, Declaration, Kind, Named
 
 BOATS = Declaration(
@@ -90,12 +90,31 @@ def shown(condition):
         ("not made of steel", "not (hull is steel)"),
         ("not wanted: steel, wood", "not (hull is steel); not (hull is wood)"),
         ("600 dollars or so", "price at_least 510.0; price at_most 690.0"),
+        ("any hull but steel", "not (hull is steel)"),
+        ("from anyone but Tern and Skua & Sons", "not (maker is Tern); not (maker is Skua & Sons)"),
+        ("no wood that isn't fishing", "hull is wood; use is fishing"),
+        ("max $5,000 speed over 8", "price at_most 5000.0; speed above 8.0"),
+        ("speed 8+", "speed at_least 8.0"),
         ("within 5 days", ""),
         ("a boat at least 5 zebras", ""),
     ],
 )  # fmt: skip
 def test_conditions_are_read_where_they_stand(text, conditions):
     assert shown(read(text).query.rows.where) == conditions
+
+
+@pytest.mark.parametrize(
+    ("text", "branches"),
+    [
+        ("wood fishing or steel racing", [{"wood", "fishing"}, {"steel", "racing"}]),
+        ("racing wood, or else a fishing one", [{"racing", "wood"}, {"fishing", "wood"}]),
+    ],
+)
+def test_or_between_whole_descriptions_joins_them(text, branches):
+    where = read(text).query.rows.where
+    assert isinstance(where, AnyOf)
+    said = [{test.values[0] for test in one.of} for one in where.of]
+    assert said == branches
 
 
 def test_superlative_orders():

@@ -9,6 +9,7 @@ import pytest
 from tollhouse.questions.execution import Tables
 from tollhouse.questions.query import (
     AllOf,
+    Among,
     AnyOf,
     Compare,
     Condition,
@@ -135,6 +136,9 @@ def _id(*names: str) -> Test:
         (Related("resembles", outgoing=True, to=_id("tides")), ["moon"]),
         (Related("resembles", outgoing=True, to=_id("moon")), ["tides"]),
         (Test("cites.in", "is", (1.0,)), ["atlas", "tides", "moon"]),
+        (Test("pages", "below", of_row="atlas"), ["tides", "moon"]),
+        (Test("pages", "below", of_row="nothing"), []),
+        (Among(Rows("book", order=Order("pages"), limit=1)), ["atlas"]),
     ],
 )
 def test_condition_selects_rows(tables, where, ids):

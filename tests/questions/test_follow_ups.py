@@ -4,7 +4,20 @@ from tests.questions.invented import LIBRARY, NOW, SHIPS
 from tests.questions.test_grammar import JAPAN, bare, is_
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.linking import Linker
-from tollhouse.questions.query import AllOf, Compare, Figure, Groups, List, Measure, Not, Order, Query, Reading, Related
+from tollhouse.questions.query import (
+    AllOf,
+    Among,
+    Compare,
+    Figure,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Order,
+    Query,
+    Reading,
+    Related,
+)
 
 PAZ = is_("id", "paz")
 CHILE = is_("country", "Chile")
@@ -80,3 +93,30 @@ def test_question_that_stands_by_itself_is_its_own():
     query = after(LIBRARY, "Who taught Paz?", "How many novels are available?")
     assert isinstance(query, Figure)
     assert query.rows.kind == "book"
+
+
+@pytest.mark.parametrize(
+    ("last", "is_total"), [("How many is that together?", True), ("What is the difference?", False)]
+)
+def test_figures_before_are_added_or_subtracted(last, is_total):
+    query = after(LIBRARY, "How many authors are from Japan?", "and from Chile?", last)
+    assert isinstance(query, Compare)
+    assert [bare(side.where) for side in query.sides] == [JAPAN, CHILE]
+    assert (query.total, query.difference) == (is_total, not is_total)
+
+
+@pytest.mark.parametrize(
+    ("turns", "skip", "limit"),
+    [
+        (("the three cheapest books", "who wrote the second one?"), 1, 1),
+        (("the three cheapest books", "who wrote the first two?"), 0, 2),
+        (("Which is the cheapest book?", "who wrote it?"), 0, 1),
+    ],
+)
+def test_rows_before_are_chosen_by_their_places(turns, skip, limit):
+    query = after(LIBRARY, *turns)
+    assert isinstance(query, List)
+    assert isinstance(query.rows.where, Related)
+    chosen = query.rows.where.to
+    assert isinstance(chosen, Among)
+    assert (chosen.rows.order, chosen.rows.skip, chosen.rows.limit) == (Order("price", descending=False), skip, limit)

@@ -11,7 +11,7 @@ from tests.questions.invented import LIBRARY, NOW, SHIPS
 from tests.questions.test_grammar import bare
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.linking import Linker
-from tollhouse.questions.query import AllOf, Condition, Figure, List, Not, Reading
+from tollhouse.questions.query import AllOf, Condition, Figure, List, Not, Reading, Refusal
 
 # A set of rows, and a property after "that are" which "not" can stand before.
 SETS = {
@@ -111,7 +111,33 @@ def test_order_of_a_list_changes_nothing(service, order, word):
         ("who was taught by Mori?", "whom did Mori teach?"),
         ("how many novels are there?", "number of novels"),
         ("Which country has the most authors?", "country with the most authors"),
+        ("Paz has which students?", "students of Paz"),
+        ("Paz is a student of whom?", "teachers of Paz"),
+        ("Who counts Paz among their students?", "Who taught Paz?"),
+        ("Mori taught Paz, true or false?", "Did Mori teach Paz?"),
+        ("authors who taught Paz but not Mori's", "authors who taught Paz but not Mori"),
+        ("students of Mori that Paz doesn't have", "students of Mori but not of Paz"),
+        ("authors with more students than Paz", "Which authors have more students than Paz?"),
     ],
 )
 def test_two_ways_to_say_the_same_are_one_query(first, second):
     assert plain(LIBRARY, first) == plain(LIBRARY, second)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("How many of the novels by Paz rhyme with Mori?", {"rhyme"}),
+        ("Which authors from Japan taught nothing purple?", {"purple"}),
+        ("authors from Japan whose teachers were sveen women", {"sveen"}),
+    ],
+)
+def test_word_that_left_no_trace_is_named_in_the_refusal(text, words):
+    refusal = read_question(text, LIBRARY, now=NOW)
+    assert isinstance(refusal, Refusal)
+    assert words & set(refusal.words)
+
+
+@pytest.mark.parametrize("text", ["who taught " * 200, "who taught Paz but not Mori " * 40])
+def test_text_that_no_person_asks_is_refused(text):
+    assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)

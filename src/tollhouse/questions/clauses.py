@@ -255,7 +255,8 @@ class Clauses(Relations):
         if "more" in concepts and self.language != "en":
             self.forms.setdefault("comparative_more", self.i)
         for concept in concepts:
-            if concept in FORMS and self.than_at != self.i:
+            is_verb = concept == "how_many" and item.text.lower() == "counts" and "who" in self.forms
+            if concept in FORMS and self.than_at != self.i and not is_verb:
                 self.forms.setdefault(concept, self.i)
         if any(concept in NEGATIONS for concept in concepts):
             following = self.at(self.i + 1)
@@ -282,6 +283,8 @@ class Clauses(Relations):
         elif "and" in concepts:
             self._conjunction = self._conjunction if self._conjunction == "or" else "and"
         elif self.than_at == self.i and self.than is None:
+            if "outnumber" in concepts:
+                self.forms.setdefault("comparative_more", self.i)
             if {"more", "less"} & set(concepts):
                 self.forms.setdefault("comparative_more" if "more" in concepts else "comparative_less", self.i)
             self._than(frame)

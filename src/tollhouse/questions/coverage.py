@@ -228,7 +228,7 @@ class _Parts:
             weight = self._linker.kinds[query.rows.kind].weight
             is_number = weight is not None and self._linker.attribute_named(query.rows.kind, weight) is not None
             return query.attribute is not None or query.rows.order is not None or not _names(query.rows) or is_number
-        if item.says("how_many"):
+        if item.says("how_many") and item.text.lower() != "counts":
             return not (isinstance(query, List) and query.attribute is None and not query.rows.order)
         if item.says(*NEGATIONS) and following is not None and not item.says("or_more", "or_less"):
             return self._denies

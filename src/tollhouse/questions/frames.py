@@ -256,7 +256,7 @@ class FrameReader:
             following = self.at(self.skip_light(place + 1, "how_many", "those"))
             is_row = following is not None and following.number is None and following.find("value", "kind", "party")
             is_more = item.says("more", "less") and following is not None and following.find("value") is not None
-            is_than = (compared and item.says("than")) or is_more
+            is_than = (compared and item.says("than")) or is_more or item.says("outnumber")
             if is_row and is_than and not item.find("value") and following is not None and not following.find("verb"):
                 return place
             compares = item.says("comparative_more", "comparative_less", "difference") or item.find("extreme")

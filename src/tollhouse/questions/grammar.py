@@ -41,7 +41,7 @@ from tollhouse.questions.sentences import focused, without_ellipsis
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
 _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
-_WHICH = frozenset({"which", "who", "how_many", "how", "list"})
+_WHICH = frozenset({"which", "who", "how_many", "how"})
 _ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 _OPEN: dict[str, OpenForm] = {
@@ -182,7 +182,7 @@ class _Question:
         compares = self._clauses.than or counted & self._forms.keys()
         is_structured = frame.superlative or frame.order or frame.requested or frame.group or compares
         which = self._items[self._forms["which"]].text.lower() if "which" in self._forms else "what"
-        asks_rows = frame.has_noun and which not in ("what", "whats", "was")
+        asks_rows = frame.has_noun and (which not in ("what", "whats", "was") or "list" in self._forms)
         if (is_structured and len(self._clauses.unknown) == 1) or asks_rows or not _NUMBERS.isdisjoint(self._forms):
             return None
         return None if any(item.says("it") for item in self._clauses.unknown) else self._open("happened")
@@ -298,11 +298,18 @@ class _Question:
         names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
         if is_plausible(query):
             states = isinstance(query, List) and query.attribute is None and query.rows.order is None
-            asks = states and not ({*_WHICH, "only"} & self._forms.keys()) and not self._clauses.refers_back
+            asks = (
+                states
+                and not ({*_WHICH, "only"} & self._forms.keys())
+                and not self._lists()
+                and not self._clauses.refers_back
+            )
             is_stated = len(names) == 1 and any(isinstance(part, Related) for part in parts)
             return Exists(query.rows) if asks and is_stated else query
+        if len(names) != 1:
+            return query
         links = [part for part in parts if isinstance(part, Related) and is_open(part, names[0])]
-        if len(names) != 1 or len(links) != 1 or len(names) + len(links) < len(parts):
+        if len(links) != 1 or len(names) + len(links) < len(parts):
             return query
         if isinstance(links[0].to, Related):
             return query
@@ -376,7 +383,7 @@ class _Question:
             return True
         exists = forms.get("exists")
         if exists is not None:
-            return "list" not in forms or forms["list"] > exists or "tell" in self._items[forms["list"]].text.lower()
+            return not self._lists() or forms["list"] > exists
         leading = self._items[first]
         if leading.find("verb") and not leading.find("value", "party", "attribute"):
             return True
@@ -494,6 +501,10 @@ class _Question:
             and (self._is_yes_no() or self._begins_with("any", "can"))
         )
         return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), limit, asks)
+
+    def _lists(self) -> bool:
+        """Whether a list is asked for; "tell me" only leads in a question."""
+        return "list" in self._forms and "tell" not in self._items[self._forms["list"]].text.lower()
 
     def _begins_with(self, *words: str) -> bool:
         first = next((item for item in self._items if not item.find("mark") and not item.says("greeting")), None)

@@ -346,7 +346,9 @@ class Linker:
         best: list[tuple[float, Any]] = [(0.0, None)] * (count + 1)
         for index in range(count - 1, -1, -1):
             token = tokens[index]
-            options: list[tuple[float, Any]] = [(best[index + 1][0] + (0.3 if not token.is_word else 0.0), None)]
+            # A hyphen inside a phrase is no reason to read its parts apart.
+            alone = 0.0 if token.is_word or (token.folded == "-" and token.glued) else 0.3
+            options: list[tuple[float, Any]] = [(best[index + 1][0] + alone, None)]
             for time in times:
                 if time.start <= token.start < time.end and (index == 0 or tokens[index - 1].start < time.start):
                     last = next((place for place in range(index, count) if tokens[place].start >= time.end), count)

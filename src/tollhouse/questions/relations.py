@@ -393,9 +393,11 @@ class Relations(Quantities):
         if "whom" in self.forms:
             return self.items[self.forms["whom"]].text.lower() not in {"whom", "to whom", "by whom"}
         first = next(
-            (item for item in self.items if not item.find("mark") and not item.says("greeting", "filler")), None
+            (i for i, item in enumerate(self.items) if not item.find("mark") and not item.says("greeting", "filler")), 0
         )
-        return first is not None and first.says("to") and ("how_many" in self.forms or "which" in self.forms)
+        following = self.at(first + 1)
+        asks = following is not None and following.says("which", "who", "how_many")
+        return asks and self.items[first].says("to") and ("how_many" in self.forms or "which" in self.forms)
 
     def _ranks_links(self, frame: Frame, key: str, at: int) -> bool:
         """As in "appears in the most stories": the order by how many rows the relation leads to."""
