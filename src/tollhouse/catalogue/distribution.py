@@ -19,7 +19,8 @@ _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 # Units of a calendar with their months; those of fixed length with their duration.
 _FIXED = (("hour", _HOUR), ("day", _DAY))
 _MONTHS = (("month", 1), ("year", 12), ("decade", 120), ("century", 1_200))
-_LAST_YEAR = 9_999
+# The last second of the calendar, which a double represents exactly.
+_LAST = datetime(9_999, 12, 31, 23, 59, 59, tzinfo=UTC)
 
 
 def count_bars(where: Conditions, field: Field) -> Distribution:
@@ -59,33 +60,37 @@ def _number_edges(field: Field, low: float, high: float) -> Iterator[float]:
 
 def _calendar_edges(low: float, high: float) -> tuple[str, list[float]]:
     """The smallest unit with at most MAX_BARS bars, and the edges of its bars."""
-    first, last = (EPOCH + timedelta(microseconds=value) for value in (low, high))
+    first, last = map(_moment, (low, high))
     for unit, duration in _FIXED:
         start = first.replace(minute=0, second=0, microsecond=0)
         start = start if unit == "hour" else start.replace(hour=0)
         if (last - start) / duration < MAX_BARS:
             count = (last - start) // duration + 1
-            return unit, [_micros(start) + at * duration.total_seconds() * MICROS for at in range(count + 1)]
+            return unit, [_microseconds(start) + at * duration.total_seconds() * MICROS for at in range(count + 1)]
     for unit, months in _MONTHS:
         start_month = (first.year * 12 + first.month - 1) // months * months
         count = (last.year * 12 + last.month - 1 - start_month) // months + 1
         if count <= MAX_BARS or unit == _MONTHS[-1][0]:
-            return unit, [_micros(_month(start_month + at * months)) for at in range(count + 1)]
+            return unit, [_microseconds(_month(start_month + at * months)) for at in range(count + 1)]
     raise AssertionError("the last unit fits every time")
 
 
 def _month(number: int) -> datetime:
-    """The first of a month, counted from the year 0, within the years of the calendar."""
+    """The first of a month, counted from the year 0; the ends of the calendar beyond them."""
     year, month = divmod(number, 12)
-    return datetime(min(max(year, 1), _LAST_YEAR), month + 1, 1, tzinfo=UTC)
+    return datetime(max(year, 1), month + 1, 1, tzinfo=UTC) if year <= _LAST.year else _LAST
 
 
-def _micros(moment: datetime) -> float:
+def _moment(microseconds: float) -> datetime:
+    return EPOCH + timedelta(microseconds=min(microseconds, _microseconds(_LAST)))
+
+
+def _microseconds(moment: datetime) -> float:
     since = moment - EPOCH
     return float((since.days * 86_400 + since.seconds) * MICROS + since.microseconds)
 
 
 def _displayed(field: Field, value: float) -> float | str:
     if field.type == "timestamp":
-        return f"{(EPOCH + timedelta(microseconds=value)).replace(tzinfo=None).isoformat()}Z"
+        return f"{_moment(value).replace(tzinfo=None).isoformat()}Z"
     return display_number(field.type, round(value, 9))

@@ -192,6 +192,17 @@ def test_histogram_of_another_column_names_those_that_have_one(shop):
     assert shop.get("/api/histogram/price", shelf="nowhere").json()["bars"] == []
 
 
+async def test_histogram_counts_the_ends_of_the_calendar_and_times_of_a_day(home):
+    declare(home, "Name,Ends,At\na,9999-12-31,2024-05-01T10:00:00Z\nb,0001-01-01,2024-05-01T12:30:00Z\nc,,\n", "spans")
+    async with serving(home, "spans", free_per_ip_per_day=100) as client:
+        ends = (await client.get("/api/histogram/ends")).json()
+        assert (ends["unit"], ends["total"], ends["missing"]) == ("century", 3, 1)
+        assert sum(bar["count"] for bar in ends["bars"]) == 2
+        hours = (await client.get("/api/histogram/at")).json()
+        assert (hours["unit"], [bar["count"] for bar in hours["bars"]]) == ("hour", [1, 0, 1])
+        assert hours["bars"][0]["from"] == "2024-05-01T10:00:00Z"
+
+
 async def test_positions_are_listed_for_a_map_and_a_sample_says_so(home, monkeypatch):
     rows = "".join(f'Spot {n},"{n}.5, {n + 1}.25",{n}\n' for n in range(40))
     declare(home, f"Name,Where,Size\n{rows}Nowhere,,3\n", "spots", free_per_day=100)
