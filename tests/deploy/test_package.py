@@ -87,7 +87,7 @@ def test_wheel_holds_nothing_else(wheel):
 
 @pytest.mark.parametrize("name", ["py.typed", "storage/migrations/versions/0001_keys_usage_events.py",
     "storage/migrations/ledger/versions/0001_ledger.py", "docs/settings.md",
-    "services/defense/data/recording/prepared.msgpack.zst", "console/vendor/d3/LICENSE"])  # fmt: skip
+    "services/defense/data/recording/prepared.msgpack.zst", "console/vendor/world-atlas/LICENSE"])  # fmt: skip
 def test_wheel_holds(wheel, name):
     assert f"tollhouse/{name}" in wheel
 
