@@ -61,6 +61,7 @@ export function createMap(place, options) {
   let home = { k: 1, x: 0, y: 0 };
   let at = { k: 1, x: 0, y: 0 };
   let colors = {};
+  let sprites = [];
   let shapes = [];
   // While the map moves, the coarse shapes are drawn: the eye follows, and every frame is in time.
   let detailed = null;
@@ -186,6 +187,7 @@ export function createMap(place, options) {
     const k = Math.max(whole, Math.min(1.45 * whole, height / (WORLD.bottom - WORLD.top)));
     home = { k, x: width / 2 - k * 12, y: height / 2 - (k * (WORLD.top + WORLD.bottom)) / 2 };
     levels.clear();
+    sprites = [];
     if (had && zoom > 1.001) place_(centre, zoom);
     else at = bounded({ ...home });
     draw();
@@ -276,6 +278,7 @@ export function createMap(place, options) {
     colors = Object.fromEntries(["sea", "land", "line", "text", "dim", "raised", "accent", "ground", "border"].map((name) => [name, read(name)]));
     colors.tones = tones.map((tone) => read(`mark-${tone}`));
     colors.scale = Array.from({ length: CLASSES }, (_, step) => read(`scale-${step + 1}`));
+    sprites = [];
     colors.font = style.fontFamily || getComputedStyle(document.body).fontFamily;
     probe.remove();
   }
@@ -374,7 +377,7 @@ export function createMap(place, options) {
     if (mark) {
       context.lineWidth = 2.5;
       context.strokeStyle = colors.text;
-      circle(mark.left, mark.top, mark.radius + 4);
+      circle(context, mark.left, mark.top, mark.radius + 4);
       context.stroke();
     }
   }
@@ -382,25 +385,13 @@ export function createMap(place, options) {
   /** One point by its tone: the worst has two rings, the least is hollow. Several: a ring of shares around their number. */
   function drawMark({ left, top, radius, counts, worst, members }) {
     if (members.length === 1) {
-      const isHollow = worst === tones.length - 1 && tones.length > 1;
-      context.lineWidth = 1.6;
-      circle(left, top, radius);
-      context.globalAlpha = isHollow ? 0.35 : 0.92;
-      context.fillStyle = colors.tones[worst];
-      context.fill();
-      context.globalAlpha = 1;
-      context.strokeStyle = isHollow ? colors.tones[worst] : colors.raised;
-      context.stroke();
-      if (worst === 0) {
-        context.strokeStyle = colors.tones[0];
-        context.lineWidth = 1.5;
-        circle(left, top, radius + 3);
-        context.stroke();
-      }
+      const sprite = spriteOf(worst, radius);
+      const side = sprite.width / ratio;
+      context.drawImage(sprite, left - side / 2, top - side / 2, side, side);
       return;
     }
     context.fillStyle = colors.raised;
-    circle(left, top, radius + 1);
+    circle(context, left, top, radius + 1);
     context.fill();
     let angle = -Math.PI / 2;
     context.lineWidth = 4.5;
@@ -417,9 +408,38 @@ export function createMap(place, options) {
     context.fillText(members.length > 9999 ? `${Math.round(members.length / 1000)}k` : String(members.length), left, top + 0.5);
   }
 
-  function circle(x, y, radius) {
-    context.beginPath();
-    context.arc(x, y, radius, 0, 2 * Math.PI);
+  /** The picture of a point by its tone, drawn once: most marks are points. */
+  function spriteOf(worst, radius) {
+    if (!sprites[worst]) {
+      const side = Math.ceil((2 * radius + 12) * ratio);
+      sprites[worst] = new OffscreenCanvas(side, side);
+      const ink = sprites[worst].getContext("2d");
+      ink.setTransform(ratio, 0, 0, ratio, side / 2, side / 2);
+      drawPoint(ink, worst, radius);
+    }
+    return sprites[worst];
+  }
+
+  function drawPoint(ink, worst, radius) {
+    const isHollow = worst === tones.length - 1 && tones.length > 1;
+    ink.lineWidth = 1.6;
+    circle(ink, 0, 0, radius);
+    ink.globalAlpha = isHollow ? 0.35 : 0.92;
+    ink.fillStyle = colors.tones[worst];
+    ink.fill();
+    ink.globalAlpha = 1;
+    ink.strokeStyle = isHollow ? colors.tones[worst] : colors.raised;
+    ink.stroke();
+    if (worst > 0) return;
+    ink.strokeStyle = colors.tones[0];
+    ink.lineWidth = 1.5;
+    circle(ink, 0, 0, radius + 3);
+    ink.stroke();
+  }
+
+  function circle(ink, x, y, radius) {
+    ink.beginPath();
+    ink.arc(x, y, radius, 0, 2 * Math.PI);
   }
 
   /** Points as light that adds up, in few pixels, with the colours of the scale. */
