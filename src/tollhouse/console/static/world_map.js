@@ -36,6 +36,8 @@ const DRAG_PIXELS = 4;
 const CLASSES = 5;
 const HEAT_SCALE = 4;
 const KEPT_FRAMES = 240;
+// The picture of the whole world that is shown at the edges while the map moves, against its size at the start.
+const WORLD_SCALE = 1.5;
 // Shapes across the 180th meridian are drawn on both sides of the map.
 const TURNS = [0, 360, -360];
 const HELP = "Arrow keys pan, plus and minus zoom, 0 shows the world. N and P go to the next and previous mark, Enter opens it.";
@@ -67,6 +69,9 @@ export function createMap(place, options) {
   let detailed = null;
   let isLoadingDetails = false;
   let isMoving = false;
+  let land = { key: "", view: null, canvas: null };
+  let world = { key: "", canvas: null };
+  let landVersion = 0;
   let points = { longitude: [], latitude: [], tone: [], rank: [] };
   let [xs, ys, order] = [new Float64Array(0), new Float64Array(0), []];
   let visible = null;
@@ -90,6 +95,7 @@ export function createMap(place, options) {
 
   loadLibrary("topojson-client").then(() => loadData("countries-110m.json")).then((atlas) => {
     shapes = shapesOf(atlas);
+    landVersion += 1;
     redraw();
   });
   readColors();
@@ -117,6 +123,7 @@ export function createMap(place, options) {
     if (next.areas) {
       areas = next.areas;
       steps = classesOf([...areas.values()]);
+      landVersion += 1;
     }
     if ("chosen" in next) chosen = next.chosen;
     if ("box" in next) box = next.box;
@@ -279,6 +286,7 @@ export function createMap(place, options) {
     colors.tones = tones.map((tone) => read(`mark-${tone}`));
     colors.scale = Array.from({ length: CLASSES }, (_, step) => read(`scale-${step + 1}`));
     sprites = [];
+    landVersion += 1;
     colors.font = style.fontFamily || getComputedStyle(document.body).fontFamily;
     probe.remove();
   }
@@ -292,39 +300,73 @@ export function createMap(place, options) {
     if (!width || !height) return;
     const started = performance.now();
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = colors.sea;
-    context.fillRect(0, 0, width, height);
     placeMarks();
-    const land = drawLand();
+    const countries = drawLand();
     if (mode === "density") drawDensity();
-    drawNames(land);
+    drawNames(countries);
     if (mode === "points") drawMarks();
     drawBoxes();
     frames.push(performance.now() - started);
     if (frames.length > KEPT_FRAMES) frames.shift();
   }
 
+  /** Draw the countries, and return those in view. While the map moves, pictures of them are moved instead. */
   function drawLand() {
-    const isIn = ({ left, right, top, bottom }, turn) => at.k * (right + turn) + at.x > 0 && at.k * (left + turn) + at.x < width && at.k * bottom + at.y > 0 && at.k * top + at.y < height;
-    const shown = drawnShapes().flatMap((shape) => TURNS.filter((turn) => isIn(shape.bounds, turn)).map((turn) => ({ shape, turn })));
-    const use = (turn) => context.setTransform(ratio * at.k, 0, 0, ratio * at.k, ratio * (at.x + at.k * turn), ratio * at.y);
+    if (isMoving && land.canvas) drawMovedLand();
+    else {
+      const key = JSON.stringify([at, width, height, ratio, mode, chosen, hoveredArea?.id, landVersion, drawnShapes() === detailed]);
+      if (land.key !== key) {
+        land = { key, view: { ...at }, canvas: land.canvas || new OffscreenCanvas(1, 1) };
+        paintLand(land.canvas, at, width, height, drawnShapes());
+      }
+      context.drawImage(land.canvas, 0, 0, width, height);
+    }
+    return shapesIn(at, width, height, drawnShapes()).filter(({ turn }) => !turn);
+  }
+
+  /** The last picture at its place in the present view, over one of the whole world, which has fewer points. */
+  function drawMovedLand() {
+    const worldKey = JSON.stringify([home.k, ratio, mode, chosen, landVersion]);
+    const [worldWidth, worldHeight] = [WORLD.right - WORLD.left, WORLD.bottom - WORLD.top];
+    if (world.key !== worldKey) {
+      const k = home.k * WORLD_SCALE;
+      world = { key: worldKey, canvas: world.canvas || new OffscreenCanvas(1, 1) };
+      paintLand(world.canvas, { k, x: -k * WORLD.left, y: -k * WORLD.top }, k * worldWidth, k * worldHeight, shapes);
+    }
+    context.fillStyle = colors.sea;
+    context.fillRect(0, 0, width, height);
+    context.drawImage(world.canvas, at.k * WORLD.left + at.x, at.k * WORLD.top + at.y, at.k * worldWidth, at.k * worldHeight);
+    const scale = at.k / land.view.k;
+    context.drawImage(land.canvas, at.x - land.view.x * scale, at.y - land.view.y * scale, width * scale, height * scale);
+  }
+
+  function shapesIn(view, wide, high, all) {
+    const isIn = ({ left, right, top, bottom }, turn) => view.k * (right + turn) + view.x > 0 && view.k * (left + turn) + view.x < wide && view.k * bottom + view.y > 0 && view.k * top + view.y < high;
+    return all.flatMap((shape) => TURNS.filter((turn) => isIn(shape.bounds, turn)).map((turn) => ({ shape, turn })));
+  }
+
+  function paintLand(picture, view, wide, high, all) {
+    [picture.width, picture.height] = [Math.round(wide * ratio), Math.round(high * ratio)];
+    const ink = picture.getContext("2d");
+    const use = (turn) => ink.setTransform(ratio * view.k, 0, 0, ratio * view.k, ratio * (view.x + view.k * turn), ratio * view.y);
+    ink.fillStyle = colors.sea;
+    ink.fillRect(0, 0, picture.width, picture.height);
+    const shown = shapesIn(view, wide, high, all);
     for (const { shape, turn } of shown) {
       use(turn);
-      context.lineWidth = 0.8 / at.k;
-      context.strokeStyle = colors.border;
-      context.fillStyle = mode === "areas" ? areaColor(shape) : colors.land;
-      context.fill(shape.path, "evenodd");
-      context.stroke(shape.path);
+      ink.lineWidth = 0.8 / view.k;
+      ink.strokeStyle = colors.border;
+      ink.fillStyle = mode === "areas" ? areaColor(shape) : colors.land;
+      ink.fill(shape.path, "evenodd");
+      ink.stroke(shape.path);
     }
     for (const { shape, turn } of shown) {
       if (shape.id !== chosen && shape.id !== hoveredArea?.id) continue;
       use(turn);
-      context.lineWidth = (shape.id === chosen ? 2 : 1.4) / at.k;
-      context.strokeStyle = shape.id === chosen ? colors.accent : colors.text;
-      context.stroke(shape.path);
+      ink.lineWidth = (shape.id === chosen ? 2 : 1.4) / view.k;
+      ink.strokeStyle = shape.id === chosen ? colors.accent : colors.text;
+      ink.stroke(shape.path);
     }
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    return shown.filter(({ turn }) => !turn);
   }
 
   function drawnShapes() {
