@@ -1,6 +1,6 @@
 """Distributions: the matching items of a query by a number or a time, in bars of a round width."""
 
-from collections.abc import Iterator
+import math
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from tollhouse.catalogue.search import Conditions
 MAX_BARS = 100
 
 _STATS = "="
+_SMALLEST_SHARE = 1e-9
 _HOUR, _DAY = timedelta(hours=1), timedelta(days=1)
 # Units of a calendar with their months; those of fixed length with their duration.
 _FIXED = (("hour", _HOUR), ("day", _DAY))
@@ -35,7 +36,7 @@ def count_bars(where: Conditions, field: Field) -> Distribution:
     if field.type == "timestamp":
         unit, edges = _calendar_edges(stats["min"], stats["max"])
     else:
-        edges = list(_number_edges(field, stats["min"], stats["max"]))
+        edges = _number_edges(field, stats["min"], stats["max"])
     ranges = [{"key": str(at), "from": low, "to": high} for at, (low, high) in enumerate(pairwise(edges))]
     counted = where.view.aggregate(where.all, {_STATS: {"range": {"field": column, "ranges": ranges}}})
     counts = {bucket["key"]: int(bucket["doc_count"]) for bucket in counted[_STATS]["buckets"]}
@@ -46,16 +47,18 @@ def count_bars(where: Conditions, field: Field) -> Distribution:
     return Distribution(total, missing, bars, unit)
 
 
-def _number_edges(field: Field, low: float, high: float) -> Iterator[float]:
+def _number_edges(field: Field, low: float, high: float) -> list[float]:
+    """Multiples of a round width, from the lowest value or below it to above the highest."""
     width = bar_width(field, low, high, MAX_BARS - 1)
+    # A narrower bar than doubles can tell apart has no end.
+    smallest = max(abs(low), abs(high)) * _SMALLEST_SHARE
+    if width < smallest:
+        width = 10.0 ** math.ceil(math.log10(smallest))
     if field.type != "number":
-        width = max(width, 1.0)
-    first = low // width
-    at = 0
-    while (first + at) * width <= high:
-        yield (first + at) * width
-        at += 1
-    yield (first + at) * width
+        width, low, high = max(1, round(width)), round(low), round(high)
+    first, last = low // width, high // width + 1
+    edges = [(first + at) * width for at in range(int(last - first) + 1)]
+    return [*edges, (last + 1) * width] if edges[-1] <= high else edges
 
 
 def _calendar_edges(low: float, high: float) -> tuple[str, list[float]]:

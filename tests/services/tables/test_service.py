@@ -203,6 +203,16 @@ async def test_histogram_counts_the_ends_of_the_calendar_and_times_of_a_day(home
         assert hours["bars"][0]["from"] == "2024-05-01T10:00:00Z"
 
 
+async def test_histogram_of_one_value_or_of_huge_ones_has_an_end(home):
+    rows = ["5.25,1e12,1e300,-9007199254740992,0.000001"] * 2 + ["5.25,1e12,-1e300,9007199254740992,0.000002"]
+    declare(home, "a,b,c,d,e\n" + "\n".join(rows) + "\n", "numbers", free_per_day=100)
+    async with serving(home, "numbers") as client:
+        for name, counts in (("a", [3]), ("b", [3]), ("c", [1, 2]), ("d", [2, 1]), ("e", [2, 1])):
+            bars = (await client.get(f"/api/histogram/{name}")).json()["bars"]
+            assert [bar["count"] for bar in bars if bar["count"]] == counts, name
+            assert len(bars) <= 101
+
+
 async def test_positions_are_listed_for_a_map_and_a_sample_says_so(home, monkeypatch):
     rows = "".join(f'Spot {n},"{n}.5, {n + 1}.25",{n}\n' for n in range(40))
     declare(home, f"Name,Where,Size\n{rows}Nowhere,,3\n", "spots", free_per_day=100)
