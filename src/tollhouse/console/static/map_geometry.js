@@ -19,27 +19,39 @@ export const WORLD = { left: -180, right: 180, top: -millerY(NORTH), bottom: -mi
 // Antarctica: its ring goes around the pole, and the map ends north of it.
 const LEFT_OUT = new Set(["010"]);
 
-/** The countries of an atlas, each as a path in projected units with its bounds and the place for its name. */
-export function shapesOf(atlas) {
-  const { topojson } = globalThis;
-  return topojson.feature(atlas, atlas.objects.countries).features.filter(({ id }) => !LEFT_OUT.has(id)).map((feature) => {
-    const polygons = feature.geometry.type === "Polygon" ? [feature.geometry.coordinates] : feature.geometry.coordinates;
-    const path = new Path2D();
-    const bounds = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
-    let largest = { area: 0 };
-    for (const polygon of polygons) {
-      polygon.forEach((ring, at) => {
-        const own = trace(path, ring);
-        const area = (own.right - own.left) * (own.bottom - own.top);
-        if (at === 0 && area > largest.area) largest = { area, ...own };
-        bounds.left = Math.min(bounds.left, own.left);
-        bounds.right = Math.max(bounds.right, own.right);
-        bounds.top = Math.min(bounds.top, own.top);
-        bounds.bottom = Math.max(bounds.bottom, own.bottom);
-      });
-    }
-    return { id: feature.id || feature.properties.name, name: feature.properties.name, path, bounds, largest };
-  });
+const SLICE_MS = 12;
+
+/** The countries of an atlas, each as a path in projected units with its bounds and the place for its name; in slices of time. */
+export async function shapesOf(atlas) {
+  const shapes = [];
+  let started = performance.now();
+  for (const geometry of atlas.objects.countries.geometries) {
+    if (LEFT_OUT.has(geometry.id)) continue;
+    shapes.push(shapeOf(globalThis.topojson.feature(atlas, geometry)));
+    if (performance.now() - started < SLICE_MS) continue;
+    await new Promise((done) => setTimeout(done));
+    started = performance.now();
+  }
+  return shapes;
+}
+
+function shapeOf(feature) {
+  const polygons = feature.geometry.type === "Polygon" ? [feature.geometry.coordinates] : feature.geometry.coordinates;
+  const path = new Path2D();
+  const bounds = { left: Infinity, right: -Infinity, top: Infinity, bottom: -Infinity };
+  let largest = { area: 0 };
+  for (const polygon of polygons) {
+    polygon.forEach((ring, at) => {
+      const own = trace(path, ring);
+      const area = (own.right - own.left) * (own.bottom - own.top);
+      if (at === 0 && area > largest.area) largest = { area, ...own };
+      bounds.left = Math.min(bounds.left, own.left);
+      bounds.right = Math.max(bounds.right, own.right);
+      bounds.top = Math.min(bounds.top, own.top);
+      bounds.bottom = Math.max(bounds.bottom, own.bottom);
+    });
+  }
+  return { id: feature.id || feature.properties.name, name: feature.properties.name, path, bounds, largest };
 }
 
 /** Add a ring. Where it crosses the 180th meridian it goes on beyond 180 degrees: the map draws it on both sides. */

@@ -93,8 +93,8 @@ export function createMap(place, options) {
   const valueOf = (shape) => areas.get(shape.id) ?? areas.get(shape.name);
   const pointRadius = (tone) => 8 - (4.2 * tone) / Math.max(1, tones.length - 1);
 
-  loadLibrary("topojson-client").then(() => loadData("countries-110m.json")).then((atlas) => {
-    shapes = shapesOf(atlas);
+  loadLibrary("topojson-client").then(() => loadData("countries-110m.json")).then(shapesOf).then((made) => {
+    shapes = made;
     landVersion += 1;
     redraw();
   });
@@ -271,7 +271,7 @@ export function createMap(place, options) {
     resting = setTimeout(() => { isMoving = false; redraw(); moved(view()); }, REST_MS);
     if (at.k < home.k * DETAILED_ZOOM || isLoadingDetails) return;
     isLoadingDetails = true;
-    loadData("countries-50m.json").then((atlas) => { detailed = shapesOf(atlas); redraw(); }, () => { isLoadingDetails = false; });
+    loadData("countries-50m.json").then(shapesOf).then((made) => { detailed = made; redraw(); }, () => { isLoadingDetails = false; });
   }
 
   // Drawing
