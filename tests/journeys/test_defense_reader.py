@@ -294,6 +294,9 @@ def test_event_tells_its_provenance(client, everything):
         detail = answer.json()
         provenance, timeline = detail.pop("provenance"), detail.pop("timeline")
         assert detail.pop("succeeds") is None
+        named, related = detail.pop("named"), detail.pop("related")
+        assert all(client.get(f"/feeds/entities/{entity['id']}").status_code == 200 for entity in named[:3])
+        assert event["id"] not in {one["id"] for one in related}
         assert detail == event
         assert [report["url"] for report in timeline] == event["source_urls"]
         assert provenance["source_urls"] == event["source_urls"]
