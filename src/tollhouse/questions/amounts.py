@@ -123,7 +123,8 @@ class _Reader:
     def _noun_before(self, index: int) -> tuple[Attribute | None, int]:
         meaning = self._own(self._at(index), "attribute")
         attribute = self._linker.attribute(meaning) if meaning else None
-        if attribute is None or attribute.type not in ("number", "money") or self._comparative(index):
+        is_amount = attribute is not None and attribute.type in ("number", "money")
+        if not is_amount or self._own(self._at(index), "value") or self._comparative(index):
             return None, index
         return attribute, self._skip(index + 1)
 

@@ -511,6 +511,11 @@ class Clauses(Relations):
 
         return sorted(meanings, key=rank)
 
+    def _has_owner(self, index: int) -> bool:
+        """Whether "of" and a name follow a relation noun, whose other end is then that name."""
+        item, following = self.at(index), self.at(self.skip_light(index))
+        return item is not None and item.says("of") and following is not None and self._names(following)
+
     def _as_party(self, test: Test, frame: Frame) -> bool:
         """As in "with X as a supplier", "counts X among its customers": the row stands at the relation's other end."""
         following = self.at(self.i + 1)
@@ -532,6 +537,8 @@ class Clauses(Relations):
             return True
         end = self._possessive(self.i + 1)
         owned = self._party_after(end)
+        if owned is not None and end == self.i + 1 and self._has_owner(owned[1] + 1):
+            owned = None  # "es A proveedor de B"
         if owned is not None and (end > self.i + 1 or self.skip_light(end) == end):
             self.i = end
             return self._owned(test, owned, frame)

@@ -34,6 +34,7 @@ _CONTENT: tuple[Role, ...] = (
 )
 # A question with more conditions is none that a person asks.
 MOST_PARTS = 80
+SHORTEST_MISSPELT_NAME = 5
 _COMPARED = ("comparative_more", "comparative_less", "difference")
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
 _ORDERED = ("most", "least", "top", "bottom", "latest", "earliest")
@@ -144,6 +145,8 @@ class _Parts:
         content = [meaning for meaning in item.meanings if meaning.role in _CONTENT]
         if item.find("preposition") and not self._is_name(item):
             return True
+        if item.cost >= TYPO_COST and len(item.text) <= SHORTEST_MISSPELT_NAME and self._is_text_only(content):
+            return False
         if any(self._is_realised(meaning) for meaning in content) or item.text.lower() in _MULTIPLIERS:
             return True
         is_misspelt = " " not in item.text and item.cost >= TYPO_COST and item.says("filler") and not content
@@ -155,6 +158,10 @@ class _Parts:
         if functions and not self._is_name(item):
             return self._is_function_kept(item, following)
         return not content
+
+    def _is_text_only(self, content: Sequence[Meaning]) -> bool:
+        """Whether a phrase is nothing but words of a text: a short one may be another name that is misspelt."""
+        return bool(content) and all(self._linker.is_text(meaning) for meaning in content)
 
     def _is_foreign(self, item: Item) -> bool:
         """Whether an attribute is meant that none of the rows has."""

@@ -70,6 +70,7 @@ FORMS = frozenset(
         "whom",
         "both",
         "whether",
+        "as_many",
         "descending",
         "ascending",
         "only",
@@ -251,15 +252,19 @@ class FrameReader:
 
     def _place_of_than(self) -> int:
         """Where the other side of a comparison of rows begins; -1 where there is none."""
-        compared = False
+        compared = as_many = False
         for place, item in enumerate(self.items):
             following = self.at(self.skip_light(place + 1, "how_many", "those"))
             is_row = following is not None and following.number is None and following.find("value", "kind", "party")
             is_more = item.says("more", "less") and following is not None and following.find("value") is not None
-            is_than = (compared and item.says("than")) or is_more or item.says("outnumber")
+            is_than = (
+                (compared and (item.says("than") or (as_many and item.says("as")))) or is_more or item.says("outnumber")
+            )
             if is_row and is_than and not item.find("value") and following is not None and not following.find("verb"):
                 return place
-            compares = item.says("comparative_more", "comparative_less", "difference") or item.find("extreme")
+            as_many = as_many or item.says("as_many")
+            compares = bool(as_many or item.says("comparative_more", "comparative_less", "difference"))
+            compares = compares or item.find("extreme") is not None
             compared = compared or bool(compares) or (self.language != "en" and item.says("more", "less"))
         return -1
 

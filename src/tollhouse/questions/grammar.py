@@ -183,7 +183,7 @@ class _Question:
         is_structured = frame.superlative or frame.order or frame.requested or frame.group or compares
         which = self._items[self._forms["which"]].text.lower() if "which" in self._forms else "what"
         asks_rows = frame.has_noun and (which not in ("what", "whats", "was") or "list" in self._forms)
-        if (is_structured and len(self._clauses.unknown) == 1) or asks_rows or not _NUMBERS.isdisjoint(self._forms):
+        if (is_structured and len(self._clauses.unknown) < 3) or asks_rows or not _NUMBERS.isdisjoint(self._forms):
             return None
         return None if any(item.says("it") for item in self._clauses.unknown) else self._open("happened")
 
@@ -560,6 +560,8 @@ class _Question:
         """What is said after the verb is the part; what stands before it is the whole."""
         frame = self._frame
         start = self._forms["share"]
+        if not any(item.find("kind", "party", "value") for item in self._items[start:]):
+            start = 0  # "How much of it is Taiwanese, in per cent?"
         nouns = [
             index
             for index, item in enumerate(self._items)
@@ -598,7 +600,7 @@ class _Question:
     def _compare(self) -> Query | None:
         """The sides of a comparison, if the question has one."""
         forms, frame = self._forms, self._frame
-        asks = {"compare", "difference", "comparative_more", "comparative_less"} & forms.keys()
+        asks = {"compare", "difference", "comparative_more", "comparative_less", "as_many"} & forms.keys()
         if not asks:
             return None
         rows = Rows(frame.kind, frame.where)
@@ -644,6 +646,8 @@ class _Question:
             self._is_unclear = True
             return None
         comparison: Comparison = "below" if "comparative_less" in self._forms else "above"
+        if "as_many" in self._forms:
+            comparison = "at_least" if any(item.says("at_least") for item in self._items) else "is"
         test = Test(measure.attribute, comparison, (), row.words, str(row.values[0]))
         rows = Rows(self._frame.kind, all_of([self._frame.where, test]))
         if "how_many" in self._forms:

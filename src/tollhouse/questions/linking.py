@@ -284,9 +284,9 @@ class Linker:
                     for other in self._spellings[form]:
                         near[other] = min(distance, near.get(other, most))
         least = min(near.values(), default=0)
-        # Of several words, the one that begins alike is likelier: "amrica" is America, not Africa.
+        # Of several words, one with a letter more or less is likelier, and one that begins alike: "amrica" is America.
         ranked = (
-            (other, TYPO_COST + 0.09 + 0.3 * distance - 0.01 * min(len(_common_prefix(word, other)), 9))
+            (other, TYPO_COST + 0.09 + 0.3 * distance - _likeness(word, other))
             for other, distance in near.items()
             if distance == least
         )
@@ -308,7 +308,9 @@ class Linker:
                     states = [
                         (child, cost + extra, (*typos, (index, word)) if extra >= TYPO_COST else typos)
                         for node, cost, typos in states
-                        for word, extra in self._candidates(current.folded, language, corrects=corrects)
+                        for word, extra in self._candidates(
+                            current.folded, language, corrects=corrects and current.number is None
+                        )
                         if (child := node.children.get(word)) is not None
                     ]
                     if not states:
@@ -450,10 +452,10 @@ def _function_entries() -> tuple[tuple[str, _Entry], ...]:
     )
 
 
-def _common_prefix(one: str, other: str) -> str:
-    """The letters with which both words begin."""
-    length = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), None)
-    return one[:length]
+def _likeness(one: str, other: str) -> float:
+    """How alike two words are that differ by equally many letters, from 0 to .09."""
+    same = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    return 0.01 * min(same, 4) + 0.05 * (len(one) != len(other))
 
 
 def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noqa: C901

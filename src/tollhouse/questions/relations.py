@@ -261,7 +261,7 @@ class Relations(Quantities):
 
     def _measures(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """Whether the noun is what is counted of each row: "more suppliers than", "suppliers on average"."""
-        comparatives = {"comparative_more", "comparative_less", "difference", "average", "median"} & self.forms.keys()
+        comparatives = {*_COMPARATIVES, "as_many", "difference", "average", "median"} & self.forms.keys()
         if not (comparatives or self.averages or self.is_compared) or frame.measured is not None or frame.is_nested:
             return False
         frame.measured = meaning
@@ -348,7 +348,7 @@ class Relations(Quantities):
         if operands and frame.subject is None and self._fronted(frame):
             is_source = not is_source
         following = self.at(self.i)
-        if self.language != "en" and at == 0 and operands and following is not None and self._names(following):
+        if at == 0 and operands and following is not None and self._names(following):
             # The verb leads a question: its subject stands before its object.
             is_source = not is_source
         subject = None if operands else self._take_subject(frame)

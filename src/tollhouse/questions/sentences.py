@@ -82,6 +82,8 @@ def _asks(sentence: Sequence[Item]) -> bool:
 
 def _is_aside(sentence: Sequence[Item]) -> bool:
     """A statement of the one who asks, or one that nothing here understands."""
+    if sentence[-1].says(":") and sum(item.find("value") is not None for item in sentence) > 1:
+        return False  # "France or Spain: which has more?"
     unknown = [place for place, item in enumerate(sentence) if item.find("unknown")]
     if any(_may_be_name(sentence, place) for place in unknown):
         return False
