@@ -455,7 +455,8 @@ def _function_entries() -> tuple[tuple[str, _Entry], ...]:
 def _likeness(one: str, other: str) -> float:
     """How alike two words are that differ by equally many letters, from 0 to .09."""
     same = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
-    return 0.01 * min(same, 4) + 0.05 * (len(one) != len(other))
+    is_replaced = len(one) == len(other) and sorted(one) != sorted(other)
+    return 0.01 * min(same, 4) + 0.05 * (not is_replaced)
 
 
 def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noqa: C901
