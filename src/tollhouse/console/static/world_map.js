@@ -20,12 +20,12 @@
 //   describeArea(id, name, value), openArea(id, name)   the same in the mode "areas"
 //   select(box)       called with a box that the reader drew
 //   moved(view)       called when the view has come to rest
+//   mostZoom          how far the reader can zoom in, 60 if not given: about 200 km across the map
 //   isCooperative     the wheel zooms only with Ctrl or ⌘, one finger scrolls the page: for a map inside a longer page
 import { announce, el, fill } from "./dom.js";
 import { loadData, loadLibrary } from "./libraries.js";
 import { WORLD, clustersOf, project, shapesOf, unproject } from "./map_geometry.js";
 
-const MOST_ZOOM = 60;
 const DETAILED_ZOOM = 2.6;
 const CLUSTER_PIXELS = 30;
 const PAN_PIXELS = 90;
@@ -43,7 +43,7 @@ const TURNS = [0, 360, -360];
 const HELP = "Arrow keys pan, plus and minus zoom, 0 shows the world. N and P go to the next and previous mark, Enter opens it.";
 
 export function createMap(place, options) {
-  const { label, tones, describe, open, select, moved = () => {}, isCooperative = false } = options;
+  const { label, tones, describe, open, select, moved = () => {}, isCooperative = false, mostZoom = 60 } = options;
   const canvas = el("canvas", { "aria-hidden": "true" });
   const card = el("div", { class: "map-card", hidden: true });
   const hint = el("p", { class: "map-hint", "aria-hidden": "true" });
@@ -153,7 +153,7 @@ export function createMap(place, options) {
   function warm(level) {
     const current = points;
     (window.requestIdleCallback || setTimeout)(() => {
-      if (current !== points || visible || 2 ** (level / 2) > MOST_ZOOM) return;
+      if (current !== points || visible || 2 ** (level / 2) > mostZoom) return;
       if (width) marksAt(home.k * 2 ** (level / 2));
       warm(level + 1);
     });
@@ -213,7 +213,7 @@ export function createMap(place, options) {
   }
 
   function zoomBy(factor, [x, y] = [width / 2, height / 2], { isSmooth = true } = {}) {
-    const k = Math.max(home.k, Math.min(home.k * MOST_ZOOM, at.k * factor));
+    const k = Math.max(home.k, Math.min(home.k * mostZoom, at.k * factor));
     const next = bounded({ k, x: x - (x - at.x) * (k / at.k), y: y - (y - at.y) * (k / at.k) });
     if (isSmooth) moveTo(next);
     else jump(next);
@@ -224,7 +224,7 @@ export function createMap(place, options) {
     const [west, south, east, north] = bounds;
     const [left, bottom] = project(west, south);
     const [right, top] = project(east < west ? east + 360 : east, north);
-    const k = Math.max(home.k, Math.min(home.k * MOST_ZOOM, 0.8 * Math.min(width / Math.max(0.01, right - left), height / Math.max(0.01, bottom - top))));
+    const k = Math.max(home.k, Math.min(home.k * mostZoom, 0.8 * Math.min(width / Math.max(0.6 / mostZoom, right - left), height / Math.max(0.6 / mostZoom, bottom - top))));
     return moveTo(bounded({ k, x: width / 2 - (k * (left + right)) / 2, y: height / 2 - (k * (top + bottom)) / 2 }));
   }
 
@@ -234,7 +234,7 @@ export function createMap(place, options) {
   }
 
   function setView({ longitude, latitude, zoom }) {
-    place_([longitude, latitude], Math.max(1, Math.min(MOST_ZOOM, zoom)));
+    place_([longitude, latitude], Math.max(1, Math.min(mostZoom, zoom)));
     jump(at);
   }
 
@@ -694,8 +694,8 @@ export function createMap(place, options) {
     const { members } = mark;
     const [left, right] = [Math.min(...members.map((one) => xs[one])), Math.max(...members.map((one) => xs[one]))];
     const [top, bottom] = [Math.min(...members.map((one) => ys[one])), Math.max(...members.map((one) => ys[one]))];
-    if (members.length === 1 || Math.max(right - left, bottom - top) * home.k * MOST_ZOOM < 2 * CLUSTER_PIXELS) return open(members);
-    if (at.k >= home.k * MOST_ZOOM * 0.99) return open(members);
+    if (members.length === 1 || Math.max(right - left, bottom - top) * home.k * mostZoom < 2 * CLUSTER_PIXELS) return open(members);
+    if (at.k >= home.k * mostZoom * 0.99) return open(members);
     const [west, north] = unproject(left, top);
     const [east, south] = unproject(right, bottom);
     hideCard();

@@ -4,12 +4,14 @@ import { el, externalLink } from "../dom.js";
 
 const RIGHT = ["integer", "number", "money"];
 
+const exact = new Intl.NumberFormat("en", { maximumFractionDigits: 15 });
 const SYMBOLS = { EUR: "€", GBP: "£", USD: "$", JPY: "¥", INR: "₹" };
 
 const READS = {
   boolean: (value) => (value ? "yes" : "no"),
   list: (value) => value.join(", "),
-  number: (value) => number(value),
+  // With all its decimals: it may be a coordinate.
+  number: (value) => exact.format(value),
   // No thousands separator: it may be a year.
   integer: (value) => String(value),
   money: (value, field) => (field.unit ? money(value, field.unit) : number(value)),

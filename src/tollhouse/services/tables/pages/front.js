@@ -46,7 +46,7 @@ async function show({ isAsked = false } = {}) {
   try {
     const { members } = await callOnce(service, path + query(given));
     if (latest !== wanted) return;
-    const found = members.indexing ? `Indexing ${members.indexing.percent ?? 0} %, ${counted(members.total, "row")} ready` : counted(members.total, "row");
+    const found = members.indexing ? `Indexing ${members.indexing.percent ?? 0}%, ${counted(members.total, "row")} ready` : counted(members.total, "row");
     showRows(byId("tables-rows"), columns.length ? columns : [table.fields[0]], members.items, { title, rowPath: (item) => `${table.page}/row${query({ id: item.id })}` });
     fill(byId("tables-trouble"), members.items.length === 0 && el("p", { class: "empty" }, "No row matches."));
     fill(byId("tables-about"), el("a", { id: "tables-all", href: table.page + query({ q: words }) }, `${found} in ${table.title}`), ` · Source: ${members.source}. Licence: ${members.licence}.`);

@@ -29,7 +29,7 @@ export function followIndexing(place, service, indexing, reload) {
 }
 
 function showProgress(place, { done, total, percent, seconds_left: seconds }) {
-  const text = total === null ? "Reading the table" : `Indexing ${percent} %`;
+  const text = total === null ? "Reading the table" : `Indexing ${percent}%`;
   const parts = [total !== null && `${number(done)} of ${number(total)} rows are ready`, seconds !== null && `about ${seconds < 90 ? `${Math.max(1, seconds)} s` : lasted(seconds)} left`].filter(Boolean);
   const bar = place.querySelector("progress") || el("progress", { "aria-label": "Rows indexed" });
   bar.max = total || 1;

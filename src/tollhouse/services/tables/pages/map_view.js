@@ -10,6 +10,8 @@ import { filters } from "./query.js";
 
 const LISTED = 12;
 const LINES = 3;
+// A row may be a shop or a station: streets apart.
+const MOST_ZOOM = 20_000;
 let map = null;
 let points = null;
 let latest = "";
@@ -23,7 +25,7 @@ export async function showMap(place, { service, fields, page, position }, title)
   if (!map) {
     const surface = el("div", { class: "place" });
     fill(place, surface, note);
-    map = createMap(surface, { label: "Map of the matching rows", tones: ["place"], describe, open, select: selectOf() });
+    map = createMap(surface, { label: "Map of the matching rows", tones: ["place"], mostZoom: MOST_ZOOM, describe, open, select: selectOf() });
   }
   try {
     const { members } = await callOnce(service, path);
