@@ -140,10 +140,10 @@ def test_interrupted_answer_shows_an_error_and_can_be_retried(visit, key):
 def test_key_without_the_entitlement_sees_which_plans_include_it(visit, server):
     visitor = visit()
     visitor.open("/alerts")
-    visitor.page.get_by_role("heading", name="requires a key on the plan enterprise").wait_for()
+    visitor.page.get_by_role("heading", name="needs a key on the enterprise plan").wait_for()
     visitor.page.get_by_label("Existing key").fill(server.new_key()["api_key"])
     visitor.page.get_by_role("button", name="Use this key").click()
-    visitor.page.get_by_role("heading", name=re.compile("plan free.* requires? the plan enterprise")).wait_for()
+    visitor.page.get_by_role("heading", name=re.compile("free plan.* needs the enterprise plan")).wait_for()
     visitor.check()
     visitor.page.get_by_role("link", name="Upgrade this key").click()
     visitor.page.wait_for_url("**/keys#upgrade-heading")
@@ -160,8 +160,8 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         page.get_by_label("Name", exact=True).fill("Fighting in Ethiopia")
         page.get_by_label("Category").select_option("Battles")
         page.get_by_label("Country").fill("Ethiopia")
-        page.get_by_label("Threshold").fill("3")
-        page.get_by_label("Threshold").press("Tab")
+        page.get_by_label("Threshold", exact=True).fill("3")
+        page.get_by_label("Threshold", exact=True).press("Tab")
         page.locator("#preview", has_text=re.compile(r"It would have triggered \d+ time")).wait_for()
         assert page.locator("#preview svg .mark").count() >= 1
         assert hook.taken == []
@@ -188,7 +188,7 @@ def test_alert_is_previewed_created_triggered_tested_changed_and_deleted(visit, 
         poll(lambda: len(hook.taken) > before)
         dialog.get_by_role("button", name="Close").click()
     card.get_by_role("button", name="Change").click()
-    page.get_by_label("Threshold").fill("500")
+    page.get_by_label("Threshold", exact=True).fill("500")
     page.get_by_role("button", name="Save the change").click()
     page.locator(".alert", has_text="≥ 500").wait_for()
     page.locator(".alert").get_by_role("button", name="Delete").click()

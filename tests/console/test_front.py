@@ -39,7 +39,7 @@ def test_stranger_sees_the_map_and_the_stories_without_a_key(visit, feeds, width
     for sentence in summary["sentences"]:
         assert sentence["text"] in re.sub(r"\[\d+\]", "", page.locator(".board-sentences").inner_text())
     assert "15 Nov 2020, 11:00" in page.locator(".board-as-of").inner_text()
-    assert "18 %" in page.locator(".board-as-of").inner_text()
+    assert "18%" in page.locator(".board-as-of").inner_text()
     assert page.evaluate(SHIFT) <= MOST_SHIFT
     assert page.evaluate(BYTES) <= MOST_BYTES
     visitor.check()

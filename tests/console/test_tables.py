@@ -219,7 +219,7 @@ def test_table_that_is_being_indexed_shows_how_many_rows_are_ready_until_all_are
             visitor = visit(root=start_server(home=tmp_path, is_recorded=False).root)
             page = visitor.page
             page.goto(f"{visitor.root}/tables/wide")
-            page.get_by_text("Indexing 50 %").wait_for()
+            page.get_by_text("Indexing 50%").wait_for()
             assert f"{READY:,} of {ROWS:,} rows are ready" in page.locator("#progress").inner_text()
             page.get_by_text(f"at least {READY} rows").first.wait_for()
             assert page.locator("#rows tr").count() == 100

@@ -74,7 +74,7 @@ export function facts(pairs) {
 /** Horizontal bars, longest first as given: `{name, value, shown, kind, chosen, onclick}`. A bar with onclick is a button; one of `most` is a full one. */
 export function bars(rows, { wide = false, label, most = Math.max(...rows.map((row) => row.value), 1e-9) } = {}) {
   return el("ul", { class: wide ? "bars wide" : "bars", "aria-label": label }, rows.map((row) => {
-    const fillBar = el("div", { class: `fill ${row.kind || ""}` });
+    const fillBar = el("div", { class: `fill ${row.kind || ""}`, hidden: row.value === 0 });
     fillBar.style.width = `${(100 * row.value) / most}%`;
     const parts = [el("span", {}, row.name), el("span", { class: "track", "aria-hidden": "true" }, fillBar),
       el("span", { class: "amount" }, row.shown ?? String(row.value))];

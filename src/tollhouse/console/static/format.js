@@ -3,7 +3,7 @@ import { el } from "./dom.js";
 
 const numbers = new Intl.NumberFormat("en");
 export const number = (value) => (value === null || value === undefined ? "–" : numbers.format(value));
-export const share = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)} %`);
+export const share = (value) => (value === null || value === undefined ? "–" : `${Math.round(100 * value)}%`);
 /** "$449" for Australian dollars, "€449" and "US$449" for others. */
 export const money = (value, currency = "AUD") =>
   new Intl.NumberFormat(currency === "AUD" ? "en-AU" : "en", { style: "currency", currency, maximumFractionDigits: value % 1 ? 2 : 0 }).format(value);

@@ -4,18 +4,18 @@ import { el, fill } from "./dom.js";
 import { call, key } from "./server.js";
 import { errorNotice } from "./format.js";
 
-/** Request a key of one of `tiers` in `place`, then call `enter(status)`. `what` names the feature. */
-export async function requireKey(place, { tiers, what, otherwise }, enter) {
-  const again = () => requireKey(place, { tiers, what, otherwise }, enter);
-  if (!key.get()) return fill(place, closed(`${what} requires a key on the plan ${tiers.join(" or ")}.`, again, otherwise));
+/** Request a key of one of `tiers` in `place`, then call `enter(status)`. */
+export async function requireKey(place, { tiers, otherwise }, enter) {
+  const again = () => requireKey(place, { tiers, otherwise }, enter);
+  if (!key.get()) return fill(place, closed(`This page needs a key on the ${tiers.join(" or ")} plan.`, again, otherwise));
   fill(place, el("p", { class: "dim" }, "Checking your key…"));
   try {
     const { members } = await call("", "/api/keys/verify", { bearer: key.get() });
-    if (!tiers.includes(members.tier)) return fill(place, closed(`Your key is on the plan ${members.tier}. ${what} requires the plan ${tiers.join(" or ")}.`, again, otherwise, true));
+    if (!tiers.includes(members.tier)) return fill(place, closed(`Your key is on the ${members.tier} plan. This page needs the ${tiers.join(" or ")} plan.`, again, otherwise, true));
     fill(place);
     enter(members);
   } catch (error) {
-    fill(place, errorNotice(error, error.status === 401 ? null : again), error.status === 401 && closed(`${what} requires a key on the plan ${tiers.join(" or ")}.`, again, otherwise));
+    fill(place, errorNotice(error, error.status === 401 ? null : again), error.status === 401 && closed(`This page needs a key on the ${tiers.join(" or ")} plan.`, again, otherwise));
   }
 }
 

@@ -107,7 +107,7 @@ function showTiles(traffic, name) {
     el("h2", {}, title), el("strong", {}, value, unit && el("span", {}, ` ${unit}`)), el("p", {}, below));
   fill(byId("tiles"),
     tile("Requests", number(total.requests), "", change(total.requests, before.requests, name)),
-    tile("Failed (5xx)", errors ? `${errors.toFixed(errors < 1 ? 2 : 1)} %` : "0 %", "", `${number(total.failed)} failed, ${number(total.refused)} refused`, total.failed > 0),
+    tile("Failed (5xx)", errors ? `${errors.toFixed(errors < 1 ? 2 : 1)}%` : "0%", "", `${number(total.failed)} failed, ${number(total.refused)} refused`, total.failed > 0),
     tile("Latency p95", total.p95_ms === null ? "–" : readMs(total.p95_ms), "", total.p50_ms === null ? "no calls" : `p50 ${readMs(total.p50_ms)}, p99 ${readMs(total.p99_ms)}`),
     tile("Paid calls", number(paid), "", `of ${counted(total.requests, "call")}`),
     tile("Revenue", traffic.revenue.total_usd, "USD", change(Number(traffic.revenue.total_usd), Number(traffic.revenue_before_usd), name)),
@@ -119,7 +119,7 @@ const readMs = (ms) => (ms < 10 ? `${ms.toFixed(1)} ms` : ms < 1000 ? `${Math.ro
 function change(now, before, name) {
   const percent = Math.round((100 * (now - before)) / before);
   if (!before || percent > 999) return `${before ? number(before) : "none"} in the ${name.replace("last ", "")} before`;
-  return `${percent > 0 ? "+" : ""}${percent} % against the ${name.replace("last ", "")} before`;
+  return `${percent > 0 ? "+" : ""}${percent}% against the ${name.replace("last ", "")} before`;
 }
 
 function showCharts(traffic, operation) {
@@ -188,7 +188,7 @@ async function showWebhooks() {
       return [el("span", {}, one.url, el("span", { class: "dim" }, ` ${one.service}`)), el("span", { class: `badge ${{ active: "good", failing: "high", disabled: "critical" }[one.status]}` }, one.status),
         number(sum(inState(backlog, "pending", one.id))), number(parked), one.last_error && `${one.last_error}, ${counted(one.consecutive_failures, "time")}`,
         parked > 0 && one.status !== "disabled" && el("button", { type: "button", class: "quiet", onclick: () => replay(`endpoints/${one.id}`) }, `Send ${counted(parked, "parked delivery", "parked deliveries")} again`)];
-    }), "No endpoint is registered: `tollhouse webhooks add`, or an alert."),
+    }), ["No endpoint is registered. Add one with ", el("code", {}, "tollhouse webhooks add"), ", or with an alert."]),
     (deliveries.length > 0 || chosen) && [el("div", { class: "op-bar" }, el("h3", {}, "Deliveries"), el("label", { for: "state", class: "unseen" }, "State"), choice),
       table("Deliveries", [["Created"], ["Type"], ["Subject", "wide"], ["State"], ["Attempts", "number"], ["Last response"], [""]],
         deliveries.slice(0, 15).map((one) => [moment(one.created_at), one.type, one.subject_id, one.state, number(one.attempt_count), one.last_error || one.last_status,

@@ -14,7 +14,7 @@ import { counted, errorNotice } from "../format.js";
 let alerts = [];
 let previewed = null;
 
-requireKey(byId("key-gate"), { tiers: facts.tiers, what: "Alerts" }, enter);
+requireKey(byId("key-gate"), { tiers: facts.tiers }, enter);
 
 async function enter(status) {
   byId("manage").hidden = false;

@@ -1,7 +1,7 @@
 // The board: a map of the last 24 hours with its filters, a time histogram, the stories and events beside it, and a summary.
 import { go, pageLink, state } from "../address.js";
 import { announce, byId, el, externalLink, fill } from "../dom.js";
-import { counted, day, errorNotice, hostOf, moment, number } from "../format.js";
+import { clockTime, counted, day, errorNotice, hostOf, moment, number } from "../format.js";
 import { apiButton } from "../api_call.js";
 import { openDrawer } from "../drawer.js";
 import { classesOf, createMap } from "../world_map.js";
@@ -193,14 +193,13 @@ export function openBoard(place) {
 
   function storyLine(story) {
     const end = Date.parse(page.as_of);
-    const ago = Math.max(0, end - Date.parse(story.last_seen));
     const tier = worstOf(story.event_ids);
     return el("li", { class: "story" },
       el("span", { class: `edge ${tier}`, "aria-hidden": "true" }),
       pageLink(el("a", { class: "title" }, story.title), { story: story.id }),
       el("details", {}, el("summary", { class: "about" },
         el("span", {}, story.countries.slice(0, 2).join(", ") || "No place"), el("span", {}, counted(story.source_count, "source")),
-        el("time", { datetime: story.last_seen, title: `Last report ${moment(story.last_seen)}` }, ago < STEP ? "latest" : ago < HOUR ? `${Math.round(ago / 60_000)} min` : `${Math.round(ago / HOUR)} h`),
+        el("time", { datetime: story.last_seen, title: `Last report ${moment(story.last_seen)}` }, clockTime(story.last_seen)),
         sparkline(reportsOf(story, end), { label: "Reports over time", kind: "bar" })),
         el("ul", {}, story.articles.slice(0, ARTICLES_SHOWN).map((one) => el("li", {}, externalLink(one.url, one.title || hostOf(one.url)), el("span", { class: "dim" }, ` ${one.publisher}`))),
           story.articles.length > ARTICLES_SHOWN && el("li", {}, pageLink(el("a", {}, `${number(story.articles.length - ARTICLES_SHOWN)} more in the story`), { story: story.id })))));

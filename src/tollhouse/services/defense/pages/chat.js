@@ -26,7 +26,7 @@ async function open() {
   if (status && tiers.includes(status.tier)) return enter(status);
   if (!facts.models.length) return enter(null);
   const wallet = el("span", {}, "Or sign the call with a ", el("a", { href: "/wallet" }, "wallet"), `: ${facts.agent_usd} USD a question, no key.`);
-  requireKey(byId("key-gate"), { tiers, what: "The chat", otherwise: wallet }, enter);
+  requireKey(byId("key-gate"), { tiers, otherwise: wallet }, enter);
 }
 
 function enter(status) {

@@ -73,7 +73,7 @@ function rows(products) {
   return [
     ["Price", "AUD", (one) => money(one.sale_price, one.currency), (one) => one.sale_price === best && "lowest"],
     ["List price", "AUD", (one) => money(one.price, one.currency)],
-    ["Reduction", "% of the list price", (one) => (shareOff(one) ? `${shareOff(one)} %` : "none")],
+    ["Reduction", "% of the list price", (one) => (shareOff(one) ? `${shareOff(one)}%` : "none")],
     ["Lowest recorded", "AUD, since listed", (one) => { const point = lowest(one); return point ? `${money(point.sale_price, one.currency)} on ${day(point.at)}` : null; }],
     ["Size", "", (one) => one.size], ["Material", "", (one) => one.material],
     ["Firmness", "1 soft to 10 firm", (one) => one.firmness && `${one.firmness} of 10`], ["Cooling", "1 warm to 5 cool", (one) => one.cooling && `${one.cooling} of 5`],

@@ -65,7 +65,7 @@ function history(product) {
 function offers(product) {
   const sizes = Map.groupBy(product.offers, (one) => one.size || "Size not stated");
   const cell = (one) => el("li", { "aria-current": one.id === product.id ? "true" : null }, pageLink(el("a", {}, shopName(one.retailer)), { product: one.id }),
-    el("span", { class: "dim small" }, [shareOff(one) > 0 && `−${shareOff(one)} %`, one.availability !== "in stock" && one.availability].filter(Boolean).join(" · ")), el("span", { class: "number" }, money(one.sale_price, product.currency)));
+    el("span", { class: "dim small" }, [shareOff(one) > 0 && `−${shareOff(one)}%`, one.availability !== "in stock" && one.availability].filter(Boolean).join(" · ")), el("span", { class: "number" }, money(one.sale_price, product.currency)));
   return el("div", { class: "offers-by-size" }, [...sizes].map(([size, rows]) => el("section", {}, el("h4", {}, size), el("ul", {}, rows.map(cell)))));
 }
 
