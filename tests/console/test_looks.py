@@ -13,7 +13,7 @@ PAGES = (
     "/tables/books?_view=chart", "/tables/odd",
     "/guide", "/guide/webhooks", "/guide/reference/studio",
 )  # fmt: skip
-KEYED_PAGES = ("/keys", "/ask", "/alerts")
+KEYED_PAGES = ("/keys", "/alerts")
 
 
 def _story(page: Page) -> None:

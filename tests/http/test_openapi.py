@@ -140,7 +140,8 @@ def test_every_parameter_is_explained_and_its_example_fits(description):
 def test_events_parameters_are_the_contracts(description):
     listed = {p["name"]: p["schema"] for p in description["paths"]["/feeds/events"]["get"]["parameters"]}
     assert set(listed) == {"limit", "category", "country", "region", "severity_tier", "min_confidence", "min_sources",
-                           "bbox", "q", "since", "entity", "relevance", "cursor", "sort", "format"}  # fmt: skip
+                           "bbox", "q", "since", "until", "entity", "relevance", "facets", "cursor", "sort",
+                           "format"}  # fmt: skip
     assert (listed["limit"]["minimum"], listed["limit"]["maximum"], listed["limit"]["default"]) == (1, 100, 20)
     assert sorted(listed["category"]["enum"]) == ["Battles", "Economic", "Political", "Protests"]
 

@@ -55,7 +55,7 @@ async def test_client_of_either_era_lists_the_tools_with_their_prices(paid_serve
 
 TOOLS = {
     "defense": {"listEvents", "getEvent", "listStories", "getStory", "listEntities", "getEntity", "getDefenseBrief",
-                "chat"},
+                "listEventPoints", "getBriefSummary", "chat"},
     "mattress": {"listProducts", "searchProducts", "getProduct", "listSimilarProducts", "suggest", "listRetailers"},
     "studio": {"getStudioCatalogue"},
     "infra": {"listCompanies", "searchCompanies", "listCategories", "getCompany", "listNeighbours", "findPaths",
