@@ -29,7 +29,7 @@ export function productCard(product, { title, more = null, isMixed = false }) {
 /** The current price; where it is reduced, also the list price and the share off. */
 export function price(product) {
   const off = shareOff(product);
-  const reduced = product.sale_price < product.price ? [" ", el("s", {}, el("span", { class: "unseen" }, "list price "), money(product.price, product.currency)), " ", off > 0 && el("span", { class: "off" }, `−${off}\u00a0%`)] : [];
+  const reduced = product.sale_price < product.price ? [" ", el("s", {}, el("span", { class: "unseen" }, "list price "), money(product.price, product.currency)), " ", off > 0 && el("span", { class: "off" }, `−${off}%`)] : [];
   return el("p", { class: "price" }, el("strong", {}, money(product.sale_price, product.currency)), reduced);
 }
 
