@@ -72,6 +72,13 @@ async def _product(page: Page) -> None:
     await page.locator("dialog h3", has_text="Price history").wait_for()
 
 
+async def _compare(page: Page) -> None:
+    for box in (await page.get_by_role("checkbox", name="Compare").all())[:3]:
+        await box.check()
+    await page.get_by_role("link", name="Compare").first.click()
+    await page.locator("table").wait_for()
+
+
 async def _new_key(page: Page) -> None:
     await page.get_by_label("Email", exact=True).fill("grace@example.org")
     await page.get_by_role("button", name="Create a free key").click()
@@ -107,6 +114,8 @@ SHOTS = {
     "value-chain-paths": Shot("/value-chain?from=asml&to=openai"),
     "value-chain-whole": Shot("/value-chain", scheme="dark"),
     "value-chain-phone": Shot("/value-chain?company=tsmc", width=PHONE),
+    "compare": Shot("/mattresses?q=latex+queen", _compare),
+    "status": Shot("/status"),
     "keys": Shot("/keys", _new_key, has_key=False),
     "operator": Shot("/operator"),
 }
