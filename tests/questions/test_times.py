@@ -16,6 +16,7 @@ HOUR = timedelta(hours=1)
     [
         ("events since 10:00", MIDNIGHT + 10 * HOUR, None),
         ("in the last 3 hours", NOW - 3 * HOUR, None),
+        ("during the last half hour of the recording", NOW - HOUR / 2, None),
         ("in den letzten drei Stunden", NOW - 3 * HOUR, None),
         ("en las últimas 3 horas", NOW - 3 * HOUR, None),
         ("ces 3 dernières heures", NOW - 3 * HOUR, None),

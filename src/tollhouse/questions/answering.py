@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from tollhouse.questions.execution import Places, Result, Tables, every_test, words_of
+from tollhouse.questions.frames import named_in
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
@@ -95,7 +96,9 @@ class Engine:
                 return self.answer_query(reading.query, reading)
             return opened or self.refuse(text, Refusal("no_text", self.passages.unknown(reading.query.words)))
         try:
-            return self.answer_query(reading.query, reading)
+            answer = self.answer_query(reading.query, reading)
+            doubtful = self._phrase_behind_nothing(reading.query) if not answer.ids else ""
+            return self.refuse(text, Refusal("unclear", (doubtful,))) if doubtful else answer
         except (KeyError, IndexError):
             # The words belong to rows of several kinds that no relation joins.
             return self.refuse(text, Refusal("unclear"))
@@ -157,6 +160,13 @@ class Engine:
         result = self.tables.run(query)
         return _Writer(self.tables, result, self.dataset.declaration.examples[:SUGGESTIONS]).answer(reading)
 
+    def _phrase_behind_nothing(self, query: Query) -> str:
+        """The phrase of several words without which there are rows: that no text has it says nothing of its meaning."""
+        if not isinstance(query, List | Figure | Exists):
+            return ""
+        where, phrases = _without_phrases(query.rows.where)
+        return phrases[0] if phrases and self.tables.mask(query.rows.kind, where).any() else ""
+
     def refuse(self, text: str, refusal: Refusal) -> Answer:
         """A refusal in words, with the nearest questions that have answers."""
         why = self.reason(refusal)
@@ -217,7 +227,7 @@ class _Writer:
             text,
             value=self._value(),
             kind=result.kind,
-            ids=tuple(self._ids(self._shown_places())),
+            ids=self._leading_rows() or tuple(self._ids(self._shown_places())),
             names=self._names(),
             links=self._links(),
             citations=tuple(self._citations.cited),
@@ -271,6 +281,19 @@ class _Writer:
             return tuple(side.name for side in result.sides if side.name)
         rows = self._dataset.rows(result.kind) if len(result.places) else ()
         return tuple(self._dataset.label(result.kind, rows[place]) for place in result.places[:MOST_IDS])
+
+    def _leading_rows(self) -> tuple[str, ...]:
+        """The named row that is ahead in a comparison of what named rows have; empty for other answers."""
+        result, query = self._result, self._result.query
+        if not isinstance(query, Compare) or query.is_yes_no or result.value is not None:
+            return ()
+        named = [named_in(rows.where) for rows in query.sides]
+        known = [side.value for side in result.sides if side.value is not None]
+        if not known or any(test is None for test in named) or (query.measure == COUNT and _names_rows(query.sides[0])):
+            return ()
+        best = max(known) if query.descending else min(known)
+        pairs = zip(named, result.sides, strict=True)
+        return tuple(str(test.values[0]) for test, side in pairs if test is not None and side.value == best)
 
     def _links(self) -> tuple[Any, ...]:
         if self._result.called:
@@ -539,6 +562,18 @@ def _tests(condition: Condition) -> Iterable[Test]:
             yield from _tests(part)
     elif isinstance(condition, Related):
         yield from _tests(condition.to)
+
+
+def _without_phrases(condition: Condition) -> tuple[Condition, list[str]]:
+    """The condition without the phrases of several words that texts of links must have, and those phrases."""
+    if isinstance(condition, AllOf):
+        parts = [_without_phrases(part) for part in condition.of]
+        return AllOf(tuple(part for part, _ in parts)), [phrase for _, phrases in parts for phrase in phrases]
+    if not isinstance(condition, Related):
+        return condition, []
+    phrases = [test for test in condition.link if test.comparison == "contains" and len(words_of(test.words)) > 1]
+    others = tuple(test for test in condition.link if test not in phrases)
+    return replace(condition, link=others), [test.words for test in phrases]
 
 
 def _stated(condition: Condition) -> Iterable[Test]:

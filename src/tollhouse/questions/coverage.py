@@ -193,7 +193,8 @@ class _Parts:
             implied = all((key, _folded(value)) in self._values for key, value in meaning.value or ())
             return implied and (name in self._kinds or name in self._counts or name in self._attributes)
         if role == "time":
-            return any(_is_time(value) for test in self._tests for value in test.values)
+            is_whole = meaning.value.since is None and meaning.value.until is None
+            return is_whole or any(_is_time(value) for test in self._tests for value in test.values)
         if role == "number":
             return self._has_number(float(meaning.value))
         if role == "ordinal":

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
-from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, split
+from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
@@ -76,7 +77,7 @@ def read_question(
         query = question.query()
     if query is None:
         return Refusal("unclear")
-    query = with_earlier(question.turned(query), before)
+    query = with_earlier(question.with_only(question.turned(query)), before)
     lost = unread(clauses.items, query, linker, before)
     if lost or not is_plausible(query):
         return Refusal("unclear", lost)
@@ -281,11 +282,45 @@ class _Question:
             frame.parts += [Part(Test(name, "is", (value,), "who"), name, "who", 0) for name, value in who.items()]
         if "how_many" in forms and frame.order is not None and "order_by" in forms:
             return List(self._rows)
+        if "sum" in forms and (weight := self._weight_of_several()):
+            return Figure(Rows(frame.kind, frame.where), Measure("sum", weight))
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
             return Figure(Rows(frame.kind, frame.where))
         if self._is_yes_no():
             return self._universal() or Exists(Rows(frame.kind, frame.where))
         return List(self._rows)
+
+    def _weight_of_several(self) -> str | None:
+        """The number by which rows are the largest, where nothing but several rows is named: "A and B together"."""
+        where, weight = self._frame.where, self._linker.kinds[self._frame.kind].weight
+        named = isinstance(where, Test) and where.attribute == "id" and len(where.values) > 1
+        attribute = self._linker.attribute_named(self._frame.kind, weight) if named and weight else None
+        return weight if attribute is not None and attribute.type in NUMERIC else None
+
+    def with_only(self, query: Query) -> Query:
+        """The query of rows that have a named row and no other: "for which X is the only supplier"."""
+        place = next((place for place, item in enumerate(self._items) if self._is_only_party(place, item)), None)
+        if place is None or not isinstance(query, List | Figure | Exists) or isinstance(query.rows.where, Test):
+            return query
+        party = self._items[place].find("party")
+        parts = query.rows.where.of if isinstance(query.rows.where, AllOf) else (query.rows.where,)
+        links = [part for part in parts if isinstance(part, Related) and named_in(part) is not None]
+        if party is None or len(links) != 1 or links[0].relation != party.relation:
+            return query
+        link = links[0]
+        one = Test(f"{link.relation}.{'in' if party.value else 'out'}", "is", (1.0,), self._items[place].text)
+        turned = Related(link.relation, not party.value, link.to, link.link, link.transitive, link.words)
+        where = all_of([*(part for part in parts if part is not link), turned, one])
+        return with_rows(query, lambda old: Rows(old.kind, where, old.order, old.limit, old.skip))
+
+    def _is_only_party(self, place: int, item: Item) -> bool:
+        """Whether an only party is meant that rows have: "whose only supplier", "as their only supplier"."""
+        before = self._items[:place]
+        if item.find("party") is None or not before or not before[-1].says("only", "exactly"):
+            return False
+        words = [each.text.lower() for each in before]
+        of_which = any(one in {"for", "of"} and other in {"which", "whom"} for one, other in pairwise(words))
+        return of_which or {"as", "whose", "for which", "of which", "for whom"}.intersection(words) != set()
 
     def turned(self, query: Query) -> Query:
         """The query of rows at the other end, where a row is named and what it is related to is asked for.
@@ -486,6 +521,8 @@ class _Question:
         """An operation with the rows that are named in the question."""
         frame, clauses = self._frame, self._clauses
         operation = self._linker.operations[clauses.operations[0][0].name]
+        if self._counts_steps():
+            operation = self._linker.counting(operation)
         least, most = operation.rows
         sets = [Rows(frame.kind, test) for test in self._named(anywhere=least > 1)]
         if least < 2:
@@ -501,6 +538,15 @@ class _Question:
             and (self._is_yes_no() or self._begins_with("any", "can"))
         )
         return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), limit, asks)
+
+    def _counts_steps(self) -> bool:
+        """Whether a number is asked for of what an operation's own word names: "the number of links"."""
+        for place, item in enumerate(self._items):
+            if item.says("how_many") or item.text.lower().endswith("number of"):
+                after = self._items[place + 1 :]
+                named = next((each for each in after if each.find("kind", "party", "operation")), None)
+                return named is not None and named.find("kind", "party") is None
+        return False
 
     def _lists(self) -> bool:
         """Whether a list is asked for; "tell me" only leads in a question."""

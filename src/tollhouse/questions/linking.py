@@ -15,7 +15,7 @@ from tollhouse import vectors
 from tollhouse.questions.normalise import LANGUAGES, Token, currency, fold, language_data, language_of, phrase, tokenise
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.times import TimePhrase, find_times
-from tollhouse.questions.vocabulary import Attribute, Declaration, Named
+from tollhouse.questions.vocabulary import Attribute, Declaration, Named, Operation
 
 Role = Literal[
     "function",
@@ -180,6 +180,11 @@ class Linker:
     def attribute_named(self, kind: str, name: str) -> Attribute | None:
         return self._attributes.get((kind, name))
 
+    def counting(self, operation: Operation) -> Operation:
+        """The operation on the same rows whose answer is a number, if there is one."""
+        same = (one for one in self.operations.values() if one.counts and one.rows == operation.rows)
+        return next((one for one in same if one.kind == operation.kind), operation)
+
     def is_ordinary(self, word: str) -> bool:
         """Whether a folded word is known from ordinary English or from the texts of the data."""
         forms = (word, word[:-1]) if word.endswith("s") else (word,)
@@ -252,7 +257,7 @@ class Linker:
 
     def _may_be_misspelt(self, word: str, language: str) -> bool:
         """Whether a word is neither known nor ordinary, and long enough for a typo."""
-        is_word = word.isalpha() and len(word) >= ONE_TYPO_FROM
+        is_word = word.isalpha() and (len(word) >= ONE_TYPO_FROM or self._with_swapped_letters(word) is not None)
         return is_word and not self._candidates(word, language, corrects=False) and not self.is_ordinary(word)
 
     def _search(self, word: str, language: str) -> list[tuple[str, float]]:
@@ -273,8 +278,18 @@ class Linker:
             matched.setdefault(word[:-1], 0.1)
         return sorted(matched.items(), key=lambda pair: pair[1])
 
+    def _with_swapped_letters(self, word: str) -> str | None:
+        """The function word of three letters of which the last two are swapped: "the" for "teh"."""
+        swapped = word[:1] + word[2:3] + word[1:2]
+        node = self._tree.children.get(swapped) if len(word) == 3 else None
+        is_function = node is not None and any(entry.meaning.role == "function" for entry in node.entries)
+        return swapped if is_function else None
+
     def _misspelt(self, word: str) -> list[tuple[str, float]]:
         """The nearest words by optimal string alignment: one typo, or two in long words that begin alike."""
+        if len(word) < ONE_TYPO_FROM:
+            swapped = self._with_swapped_letters(word)
+            return [(swapped, TYPO_COST)] if swapped else []
         most = 2 if len(word) >= TWO_TYPOS_FROM else 1
         near: dict[str, int] = {}
         for length in range(len(word) - most, len(word) + most + 1):

@@ -25,6 +25,7 @@ _ASKS = (
     ),
     *("share", "compare", "difference", "happened", "summary", "timeline", "most", "least"),
 )
+_WISHES = ("need", "want", "like", "wish", "wonder", "know", "wondering")
 _LINKS: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
     *("time", "unavailable", "transitive", "preposition"),
@@ -102,6 +103,9 @@ def _is_name(item: Item) -> bool:
 
 def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     """The sentence without a lead-in such as "strictly speaking,", and with the name in the place of its pronoun."""
+    wish = _end_of_wish(sentence)
+    named = next((item for item in sentence[:wish] if _is_name(item)), named)
+    sentence = sentence[wish:]
     clauses = _split(sentence, (",",))
     if len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
         sentence = [item for clause in clauses[1:] for item in clause]
@@ -109,6 +113,26 @@ def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
         return sentence
     place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
     return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
+
+
+def _end_of_wish(sentence: Sequence[Item]) -> int:
+    """Where the question begins after who asks and wishes: "I'm a reporter and need the number of …"; 0 without."""
+    if not sentence[0].says("i"):
+        return 0
+    for place in range(1, len(sentence) - 1):
+        if sentence[place].says("and", ",") and not sentence[place].find(*_LINKS):
+            following = range(place + 1, min(place + 4, len(sentence)))
+            wish = next((at for at in following if _last_word(sentence[at]) in _WISHES), None)
+            is_question = any(item.says(*_ASKS) or item.find("kind", "party") for item in sentence[:place])
+            if wish is not None and not is_question:
+                while wish < len(sentence) and _last_word(sentence[wish]) in (*_WISHES, "to"):
+                    wish += 1
+                return wish
+    return 0
+
+
+def _last_word(item: Item) -> str:
+    return item.text.lower().rpartition(" ")[2]
 
 
 def without_ellipsis(linked: Linked) -> tuple[Linked, list[Item]]:

@@ -20,7 +20,8 @@ _MONTHS = {
 }
 _MONTH = "(?:" + "|".join(sorted(_MONTHS, key=len, reverse=True)) + r")\b\.?"
 _NUMBER = (
-    "(?:\\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|few|couple of|eine[rn]?|zwei|drei|vier|"
+    "(?:half(?: an)?|"
+    "\\d{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|twelve|few|couple of|eine[rn]?|zwei|drei|vier|"
     "funf|sechs|zwolf|una?|dos|tres|cuatro|cinco|seis|doce|une?|deux|trois|quatre|cinq|douze)"
 )
 _UNITS = {
@@ -140,10 +141,12 @@ def _is_outside(span: Range, now: datetime | None, hours: int | None, *, within:
     return not within and since is not None and since < first
 
 
-def _amount(text: str) -> int | None:
+def _amount(text: str) -> float | None:
     if text.isdigit():
         return int(text)
     first = text.split(maxsplit=1)[0]
+    if first == "half":
+        return 0.5
     if first in {"few", "couple"}:
         return None
     number = language_data()["numbers"].get(first)
@@ -304,6 +307,7 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})")
 
 
+_OF_DATA = r"(?: (?:of|in|covered by) (?:the |this |your )?(?:recording|recorded period|data|feeds?|dataset)\b)?"
 _LED = rf"(?P<lead>{_SINCE} |{_UNTIL} )?"
 _WHOLE = _compile(
     rf"{_LEAD}{_LAST} (?:24 ?(?:{_UNITS['hour']})|day)\b|right now\b|in den letzten 24 stunden"
@@ -318,7 +322,7 @@ _WIDE = (
 )
 _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | None]], ...] = (
     (_WHOLE, lambda _match, now: None if now is None else (None, None)),
-    (_compile(rf"{_LEAD}(?:{_LAST} (?P<n>{_NUMBER} )?|(?P<n2>{_NUMBER} ){_LAST} ){_UNIT}"), _ago),
+    (_compile(rf"{_LEAD}(?:{_LAST} (?P<n>{_NUMBER} )?|(?P<n2>{_NUMBER} ){_LAST} ){_UNIT}{_OF_DATA}"), _ago),
     (_compile(rf"(?P<n>{_NUMBER}) {_UNIT} ago"), _before_now),
     (_compile(rf"(?:vor|hace|il y a) (?P<n>{_NUMBER}) {_UNIT}"), _before_now),
     (_compile(rf"{_BETWEEN}(?: the)? {_DATE.format('a')} {_AND}(?: the)? {_DATE.format('b')}"), _days),

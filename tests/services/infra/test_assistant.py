@@ -44,12 +44,50 @@ async def test_questions_are_answered_exactly():
         ("shwo me all neoclouds", "show me all neoclouds"),
         ("list japanese equipmnt makers", "list japanese equipment makers"),
         ("who deepnds on AMSL", "who depends on ASML"),
+        ("waht are teh customers of kla", "what are the customers of kla"),
     ],
 )
 def test_misspelt_question_has_the_same_answer(assistant, misspelt, meant):
     wanted, _ = assistant.answer(meant, None)
     assert wanted.query is not None
     assert assistant.answer(misspelt, None)[0].ids == wanted.ids
+
+
+@pytest.mark.parametrize(
+    ("paraphrase", "plain"),
+    [
+        ("Which firms come to a standstill if TSMC goes bust?", "What would fail without TSMC?"),
+        ("If Ajinomoto ceased shipping, what would fail?", "What would fail without Ajinomoto?"),
+        ("I run an archive and need to know who supplies Broadcom", "Who supplies Broadcom?"),
+        ("Name all firms of which NVIDIA is the one and only supplier", "Companies whose only supplier is NVIDIA"),
+        ("Who is third when you rank them by number of customers?", "Which company has the third most customers?"),
+    ],
+)
+def test_paraphrase_has_the_same_answer(assistant, paraphrase, plain):
+    wanted, _ = assistant.answer(plain, None)
+    assert wanted.ids
+    assert assistant.answer(paraphrase, None)[0].ids == wanted.ids
+
+
+def test_only_supplier_is_the_only_one(assistant, graph):
+    answer, _ = assistant.answer("Which companies have NVIDIA as their only supplier?", None)
+    suppliers: dict[str, set[str]] = {}
+    for edge in graph.edges:
+        if edge.is_supply:
+            company, supplier = graph.company(edge.target).id, graph.company(edge.source).id
+            suppliers.setdefault(company, set()).add(supplier)
+    assert set(answer.ids) == {company for company, those in suppliers.items() if those == {"nvidia"}}
+
+
+def test_number_of_links_and_the_side_that_is_ahead_are_the_answer(assistant):
+    assert assistant.answer("What is the smallest number of links between Ajinomoto and Meta?", None)[0].value == 3
+    assert assistant.answer("Intel vs AMD, who has more customers?", None)[0].ids == ("amd",)
+
+
+def test_none_is_not_said_of_a_phrase_that_no_link_has(assistant):
+    answer, _ = assistant.answer("From whom does Anthropic get its cloud compute?", None)
+    assert (answer.query, answer.ids) == (None, ())
+    assert "“cloud compute”" in answer.text
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,15 @@ def test_every_citation_exists(evaluated, recorded):
     assert all(one in known or recorded.feeds["brief"][one.removeprefix("brief:")] for one in cited)
 
 
+def test_paraphrases_of_sums_and_of_the_whole_window(recorded):
+    answer = recorded.snapshot.engine.answer
+    money = [answer(f"How much money does the {name} get in billions?").value for name in ("F-15EX", "B-21 Raider")]
+    assert answer("What do the F-15EX and the B-21 add up to?").value == pytest.approx(sum(money))
+    events = len(recorded.feeds["events"])
+    assert answer("How many events were there over the past 24 hours?").value == events
+    assert answer("I'm a student and would like to know how many events there were").value == events
+
+
 @pytest.mark.parametrize("name", ["Ethiopia", "ethiopia", "Ethopia", "ETHIOPIA", "Ethiopian", "Äthiopien"])
 def test_country_is_known_however_it_is_written(recorded, name):
     answer = recorded.snapshot.engine.answer(

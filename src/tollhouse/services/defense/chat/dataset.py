@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time
 from functools import cache, cached_property
@@ -159,8 +160,12 @@ class FeedDataset(Dataset):
                 if alias.casefold() not in taken or find_country(entity.name) is not None:
                     yield Named(alias, ENTITY, "id", entity.id, exact=_is_exact(alias))
         for kind in (PROGRAM, GAP):
-            for row in self._rows[kind]:
-                name = self.id(kind, row)
+            names = [self.id(kind, row) for row in self._rows[kind]]
+            designations = Counter(match[1] for name in names if (match := _DESIGNATION.match(name)))
+            for name in names:
+                match = _DESIGNATION.match(name)
+                if match is not None and designations[match[1]] == 1 and match[1] != name:
+                    yield Named(match[1], kind, "id", name)
                 yield from (Named(text, kind, "id", name) for text in dict.fromkeys([name, *_short_forms(name)]))
 
     def related(self, relation: str, row: Any) -> Iterable[tuple[Any, Any]]:
@@ -302,6 +307,10 @@ def _is_exact(name: str) -> bool:
 
 def _distinct(values: Iterable[str]) -> list[str]:
     return [value for value in dict.fromkeys(values) if value]
+
+
+# The designation that a line begins with: "B-21" of "B-21 Raider".
+_DESIGNATION = re.compile(r"([A-Z]{1,3}-\d+[A-Z]?)(?![\w/-])")
 
 
 def _short_forms(name: str) -> Iterator[str]:
