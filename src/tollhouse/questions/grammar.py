@@ -37,7 +37,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
-from tollhouse.questions.sentences import focused, without_ellipsis
+from tollhouse.questions.sentences import focused, with_quoted_words, without_ellipsis
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
@@ -60,7 +60,7 @@ def read_question(
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
     if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
         return Refusal("unclear")
-    linked, left_out = without_ellipsis(focused(linker.link(text, now, hours)))
+    linked, left_out = without_ellipsis(with_quoted_words(focused(linker.link(text, now, hours)), linker))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)

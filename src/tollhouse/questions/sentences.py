@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from tollhouse.questions.linking import Item, Linked, Role
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning, Role
 
 _ENDS = (".", "!", "?", ";", ":")
 _ASKS = (
@@ -133,6 +133,31 @@ def _end_of_wish(sentence: Sequence[Item]) -> int:
 
 def _last_word(item: Item) -> str:
     return item.text.lower().rpartition(" ")[2]
+
+
+def with_quoted_words(linked: Linked, linker: Linker) -> Linked:
+    """The text with words that an attribute's text must have as a value of it: "with X in the title"."""
+    items = linked.items
+    for last, item in enumerate(items):
+        texts = [each for each in item.meanings if each.role == "attribute" and _is_text(linker, each)]
+        place = last - 1
+        while texts and place > 0 and items[place].says("all", "those", "possessive") and not items[place].says("in"):
+            place -= 1
+        if not texts or place < 2 or not items[place].says("in"):
+            continue
+        first = next((at for at in range(place - 1, max(place - 4, 0), -1) if items[at].says("with", "have")), None)
+        if first is None or first + 1 == place:
+            continue
+        words = " ".join(each.text for each in items[first + 1 : place])
+        meanings = tuple(Meaning("value", each.name, each.kind, words) for each in texts)
+        quoted = Item(words, meanings, items[first].start, item.end)
+        return replace(linked, items=(*items[:first], quoted, *items[last + 1 :]))
+    return linked
+
+
+def _is_text(linker: Linker, meaning: Meaning) -> bool:
+    attribute = linker.attribute(meaning)
+    return attribute is not None and attribute.type == "text"
 
 
 def without_ellipsis(linked: Linked) -> tuple[Linked, list[Item]]:

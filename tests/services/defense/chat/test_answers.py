@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tollhouse.questions.evaluation import evaluate
+from tollhouse.questions.execution import words_of
 from tollhouse.questions.grounding import Evidence
 from tollhouse.questions.model_tools import QueryTools
 from tollhouse.services.defense.chat.snapshot import Snapshot, ask
@@ -49,6 +50,15 @@ def test_paraphrases_of_sums_and_of_the_whole_window(recorded):
     events = len(recorded.feeds["events"])
     assert answer("How many events were there over the past 24 hours?").value == events
     assert answer("I'm a student and would like to know how many events there were").value == events
+
+
+@pytest.mark.parametrize("word", ["Brexit", "TRUMP", "vaccine"])
+def test_word_in_a_title_is_looked_for_in_titles(recorded, word):
+    titles = {item["id"]: words_of(item["title"]) for item in recorded.feeds["stories"]}
+    having = {one for one, words in titles.items() if words_of(word)[0] in words}
+    assert having
+    assert set(recorded.snapshot.engine.answer(f"Which stories have {word} in their headline?").ids) == having
+    assert recorded.snapshot.engine.answer(f"How many stories with {word} in the title?").value == len(having)
 
 
 @pytest.mark.parametrize("name", ["Ethiopia", "ethiopia", "Ethopia", "ETHIOPIA", "Ethiopian", "Äthiopien"])
