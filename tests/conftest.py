@@ -47,6 +47,11 @@ def pytest_configure(config: pytest.Config) -> None:
         shared.open_folder()
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """An id without `::`: the last one of a test's name ends its module's, and workers take modules whole."""
+    return val.replace("::", ":") if isinstance(val, str) and "::" in val else None
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shared.close_folder()
