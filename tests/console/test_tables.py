@@ -189,6 +189,7 @@ def test_map_shows_the_rows_that_have_a_position(visit):
     visitor.open("/tables/spots?_view=map")
     page.get_by_text("60 of 61 rows have a position").wait_for()
     surface = page.get_by_role("application")
+    assert float(surface.get_attribute("data-zoom") or 0) > 1, "the view fits the rows"
     surface.focus()
     page.keyboard.press("n")
     assert "Spot" in page.locator("#said").inner_text() or page.locator(".map-card").is_visible()

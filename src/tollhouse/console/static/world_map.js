@@ -60,6 +60,7 @@ export function createMap(place, options) {
   const still = matchMedia("(prefers-reduced-motion: reduce)");
   const frames = [];
   let [width, height, ratio] = [0, 0, 1];
+  let awaited = null;
   let home = { k: 1, x: 0, y: 0 };
   let at = { k: 1, x: 0, y: 0 };
   let colors = {};
@@ -198,6 +199,15 @@ export function createMap(place, options) {
     if (had && zoom > 1.001) place_(centre, zoom);
     else at = bounded({ ...home });
     draw();
+    awaited?.();
+    awaited = null;
+  }
+
+  /** Whether the map has a size; if not yet, `move` is run once it has. */
+  function isLaidOut(move) {
+    if (!width) resize();
+    awaited = width ? null : move;
+    return width > 0;
   }
 
   function place_([longitude, latitude], zoom) {
@@ -220,6 +230,7 @@ export function createMap(place, options) {
   }
 
   function fit(bounds) {
+    if (!isLaidOut(() => fit(bounds))) return;
     if (!bounds) return moveTo(bounded({ ...home }));
     const [west, south, east, north] = bounds;
     const [left, bottom] = project(west, south);
@@ -234,6 +245,7 @@ export function createMap(place, options) {
   }
 
   function setView({ longitude, latitude, zoom }) {
+    if (!isLaidOut(() => setView({ longitude, latitude, zoom }))) return;
     place_([longitude, latitude], Math.max(1, Math.min(mostZoom, zoom)));
     jump(at);
   }
@@ -266,6 +278,7 @@ export function createMap(place, options) {
   }
 
   function rest() {
+    surface.dataset.zoom = (at.k / home.k).toFixed(1);
     clearTimeout(resting);
     isMoving = true;
     resting = setTimeout(() => { isMoving = false; redraw(); moved(view()); }, REST_MS);
