@@ -149,7 +149,11 @@ export function createTimeHistogram(place, { label, noun, select, play }) {
   }
 
   function choose(begin, end) {
-    if (begin <= shown.from && end >= shown.to) select(null, null);
+    const isWhole = begin <= shown.from && end >= shown.to;
+    // The next key goes on from here, although the answer for this range is still to come.
+    shown = { ...shown, selected: isWhole ? null : [begin, end] };
+    draw();
+    if (isWhole) select(null, null);
     else select(begin, end);
   }
 
