@@ -29,7 +29,7 @@ from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
-from tollhouse.http.server import Application, Server
+from tollhouse.http.server import Application, Listener, Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
@@ -63,7 +63,17 @@ def create() -> Application:
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
-    return Application(lambda: serving(settings), settings.operator_listen, _idle_connections(settings))
+    return Application(lambda: serving(settings), _operator_listener(settings), _idle_connections(settings))
+
+
+def _operator_listener(settings: Settings) -> Listener | None:
+    """What listens on `operator_listen`, if it is set."""
+    if not settings.operator_listen:
+        return None
+    # Commands that serve nothing import this module, too.
+    from tollhouse.http.listener import listening
+
+    return partial(listening, settings.operator_listen, settings.idle_timeout_seconds)
 
 
 def _idle_connections(settings: Settings) -> IdleConnections:

@@ -12,7 +12,6 @@ import psutil
 import pytest
 
 from tests.journeys.server import Server, free_port
-from tollhouse.http.listener import HEAD_SECONDS
 
 HALF = b"GET /api/catalogue HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 UNFINISHED = {
@@ -23,6 +22,7 @@ UNFINISHED = {
     "a second half head": HALF + b"\r\n" + HALF,
 }
 DESCRIPTORS = 400
+HEAD_SECONDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def server(tmp_path_factory):
     """A server that was given few descriptors, of which it may take more, and a listener for its operator."""
     started = Server(
         tmp_path_factory.mktemp("connections"), "studio", limits=f"ulimit -Sn 100; ulimit -Hn {DESCRIPTORS}; ",
-        operator_listen=f"127.0.0.1:{free_port()}",
+        operator_listen=f"127.0.0.1:{free_port()}", idle_timeout_seconds=HEAD_SECONDS,
     )  # fmt: skip
     yield started
     started.kill()

@@ -38,7 +38,7 @@ def serve(
     from granian.log import LogLevels
 
     from tollhouse.http.connections import raise_descriptor_limit, split_address
-    from tollhouse.http.listener import BACKLOG, READING
+    from tollhouse.http.listener import BACKLOG, reading
 
     raise_descriptor_limit()
     if isinstance(recorded, str) and recorded.isidentifier() and not service:
@@ -71,7 +71,7 @@ def serve(
         respawn_failed_workers=True,
         workers_kill_timeout=STOP_WITHIN_SECONDS,
         backlog=BACKLOG,
-        **READING,
+        **reading(chosen.idle_timeout_seconds),
     ).serve()
 
 

@@ -101,6 +101,7 @@ class ServerSettings(Section):
         "`true`: recorded data only, or the day of a recording: `2023-07-02`; `false`: live data only; unset: both",
     )
     request_deadline_seconds: PositiveFloat = setting(10.0, "Time limit for receiving a request body")
+    idle_timeout_seconds: PositiveInt = setting(65, "Time limit for the next request head on a connection")
     idle_connections_per_address: PositiveInt = setting(100, "Idle connections of one client address per process")
     body_limit_bytes: PositiveInt = setting(1_048_576, "Maximum size of a request body")
     operator_token: OperatorToken = setting("", "Token of the operator; empty: made at the first start", "secret")

@@ -13,23 +13,32 @@ from granian.server.embed import Server as EmbeddedServer
 from tollhouse.http.connections import split_address
 from tollhouse.http.request import Receive, Scope, Send
 
-HEAD_SECONDS = 5
 BACKLOG = 2_048
 
-READING: dict[str, Any] = {
-    # Over HTTP/2, and while the version is not known, Granian waits for a head without a limit.
-    "http": HTTPModes.http1,
-    "http1_settings": HTTP1Settings(header_read_timeout=HEAD_SECONDS * 1_000),
-    "websockets": False,
-}
+
+def reading(idle_timeout_seconds: int) -> dict[str, Any]:
+    """How Granian reads requests. A head, also the next one on a connection, arrives in time or ends the connection."""
+    return {
+        # Over HTTP/2, and while the version is not known, Granian waits for a head without a limit.
+        "http": HTTPModes.http1,
+        "http1_settings": HTTP1Settings(header_read_timeout=idle_timeout_seconds * 1_000),
+        "websockets": False,
+    }
 
 
 @contextlib.asynccontextmanager
-async def listening(address: str, handle: Callable[[Scope, Receive, Send], Awaitable[None]]) -> AsyncIterator[None]:
+async def listening(
+    address: str, idle_timeout_seconds: int, handle: Callable[[Scope, Receive, Send], Awaitable[None]]
+) -> AsyncIterator[None]:
     """Listen on `host:port` in this process, beside the listener that started it. Raises OSError."""
     host, port = split_address(address)
     server = EmbeddedServer(
-        handle, address=host, port=port, interface=Interfaces.ASGINL, log_level=LogLevels.error, **READING
+        handle,
+        address=host,
+        port=port,
+        interface=Interfaces.ASGINL,
+        log_level=LogLevels.error,
+        **reading(idle_timeout_seconds),
     )
     running = asyncio.ensure_future(server.serve())
     # It binds its socket before it first waits.

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from time import perf_counter
@@ -168,17 +168,20 @@ def _options(routes: Mapping[str, Route], request: HttpRequest) -> Response:
 DRAIN_SECONDS = 30.0
 
 Serving = Callable[[], AbstractAsyncContextManager[Server]]
+Listener = Callable[[Callable[[Scope, Receive, Send], Awaitable[None]]], AbstractAsyncContextManager[None]]
 
 
 class Application:
     """The ASGI application. `serving` builds the server and closes it.
 
-    With `operator_listen` (`host:port`) it listens there as well, for the operator. `connections` bounds idle ones.
+    `operator_listener` listens for the operator as well, on an address of its own. `connections` bounds idle ones.
     """
 
-    def __init__(self, serving: Serving, operator_listen: str = "", connections: IdleConnections = NO_BOUND) -> None:
+    def __init__(
+        self, serving: Serving, operator_listener: Listener | None = None, connections: IdleConnections = NO_BOUND
+    ) -> None:
         self._serving = serving
-        self._operator_listen = operator_listen
+        self._operator_listener = operator_listener
         self._connections = connections
         self._server: Server | None = None
         self._in_flight = 0
@@ -211,12 +214,9 @@ class Application:
         async with AsyncExitStack() as stack:
             try:
                 self._server = await stack.enter_async_context(self._serving())
-                if self._operator_listen:
-                    # Commands that serve nothing import this module, too.
-                    from tollhouse.http.listener import listening
-
+                if self._operator_listener:
                     handle = partial(self._handle, is_for_operator=True)
-                    await stack.enter_async_context(listening(self._operator_listen, handle))
+                    await stack.enter_async_context(self._operator_listener(handle))
             except Exception as error:
                 log.exception("start-up failed")
                 await send({"type": "lifespan.startup.failed", "message": str(error)})
