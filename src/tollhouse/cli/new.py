@@ -19,6 +19,7 @@ from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.cli.progress import TerminalProgress
+from tollhouse.config.declaration import service_fault
 from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
@@ -29,7 +30,6 @@ from tollhouse.services.tables.declaration import (
     Source,
     declaration_toml,
     parse_declaration,
-    service_fault,
 )
 from tollhouse.services.tables.inference import InferredTable, infer_table
 from tollhouse.services.tables.loader import MAX_FILE_BYTES, parse_table

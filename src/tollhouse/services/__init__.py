@@ -4,11 +4,11 @@ A service's code is imported when the service is opened: most commands open none
 """
 
 from collections.abc import Awaitable, Callable
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 from tollhouse.admission.context import AppContext
+from tollhouse.config.declaration import declaration_files, read_text
 from tollhouse.config.loader import load
 from tollhouse.config.section import Section
 from tollhouse.config.settings import Settings
@@ -34,18 +34,22 @@ def _opener(name: str) -> Open:
     return open_service
 
 
-def _declared_tables(folder: Path) -> dict[str, Open]:
-    if not any(folder.glob("*.toml")):
-        return {}
-    from tollhouse.services.tables.declaration import Declaration, declared_tables
+def _declared(folder: Path) -> dict[str, Open]:
+    """The services that the TOML files of a folder declare: those with an `[upstream]` are proxies, others tables."""
+    return {path.stem: _declared_opener(path) for path in declaration_files(folder, EVERY_SERVICE)}
 
-    async def open_declared(declaration: Declaration, context: AppContext) -> Service:
+
+def _declared_opener(path: Path) -> Open:
+    from tollhouse.services.tables.declaration import parse_declaration
+
+    declaration = parse_declaration(read_text(path), path)
+
+    async def open_declared(context: AppContext) -> Service:
         from tollhouse.services.tables.service import open_table
 
         return await open_table(declaration, context)
 
-    tables = declared_tables(folder, EVERY_SERVICE)
-    return {name: partial(open_declared, declaration) for name, declaration in tables.items()}
+    return open_declared
 
 
 NAMES = ("defense", "mattress", "studio", "infra")
@@ -62,7 +66,7 @@ def load_settings(config: str | None = None, **overrides: object) -> Settings:
 
 def offered(settings: Settings) -> dict[str, Open]:
     """The services of a server whose settings name none: its own, and every declared one. Raises DeclarationError."""
-    return {**SERVICES, **_declared_tables(Path(settings.services_dir))}
+    return {**SERVICES, **_declared(Path(settings.services_dir))}
 
 
 def every_service(settings: Settings) -> dict[str, Open]:

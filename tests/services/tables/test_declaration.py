@@ -3,7 +3,8 @@
 import pytest
 
 from tests.services.tables.books import books, declare
-from tollhouse.services.tables.declaration import DeclarationError, declared_tables, read_declaration
+from tollhouse.config.declaration import DeclarationError, declaration_files
+from tollhouse.services.tables.declaration import read_declaration
 
 GOOD = """title = "Things"
 price_usd = 0.002
@@ -90,8 +91,8 @@ def test_definition_that_new_writes_is_read_back_unchanged(home):
 def test_file_that_cannot_name_a_service_stops_the_start(tmp_path, name):
     (tmp_path / f"{name}.toml").write_text(GOOD)
     with pytest.raises(DeclarationError, match=name):
-        declared_tables(tmp_path, {"mattress"})
+        list(declaration_files(tmp_path, {"mattress"}))
 
 
 def test_folder_that_is_not_there_declares_nothing(tmp_path):
-    assert declared_tables(tmp_path / "nowhere", ()) == {}
+    assert not list(declaration_files(tmp_path / "nowhere", ()))

@@ -10,7 +10,8 @@ from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.formats.csv import detect_delimiter
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.cli.new import format_by_ending
-from tollhouse.services.tables.declaration import ROOT_PATHS, Source, field_fault, field_names, service_fault
+from tollhouse.config.declaration import ROOT_PATHS, service_fault
+from tollhouse.services.tables.declaration import Source, field_fault, field_names
 from tollhouse.services.tables.inference import Column, infer_column, infer_table
 from tollhouse.services.tables.loader import parse_table
 

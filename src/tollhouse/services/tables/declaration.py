@@ -1,21 +1,19 @@
 """Declarations of tables: the TOML file that makes a table a service, read strictly, and written by `tollhouse new`."""
 
-import json
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, get_args, get_type_hints
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import fields as members_of
 
 from tollhouse.catalogue.importers.feed import is_address
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.values import DateFormat, DecimalMark
+from tollhouse.config.declaration import DeclarationText, read_text, toml_lines
 from tollhouse.money import MICROS_PER_USD, usd
 
 MAX_FIELDS = 200
@@ -38,16 +36,8 @@ Kind = Literal[
     "json",
 ]
 
-# The name of a catalogue in the database is up to 40 characters, with the table's shape at its end.
-MAX_SERVICE_NAME = 28
 MAX_FIELD_NAME = 40
 
-# Paths at the root of a host besides the services' prefixes. A test compares them with what is mounted there.
-ROOT_PATHS = frozenset({
-    "alerts", "api", "ask", "board", "chat", "console", "docs", "facilitator", "feeds", "guide", "health", "keys",
-    "llms", "mattresses", "mcp", "metrics", "operator", "problems", "status", "studio-catalogue", "tables",
-    "value-chain", "wallet",
-})  # fmt: skip
 # Parameters of the endpoints, and names that the catalogue derives.
 TAKEN_FIELDS = frozenset({
     "id", "current_price", "discount", "q", "sort", "facets", "fields", "limit", "offset", "format", "item",
@@ -55,7 +45,6 @@ TAKEN_FIELDS = frozenset({
 # Prefixes of the parameters that limit a range.
 _ENDS = ("min_", "max_")
 
-_SERVICE = re.compile(rf"[a-z][a-z0-9-]{{0,{MAX_SERVICE_NAME - 1}}}")
 _FIELD = re.compile(rf"[a-z][a-z0-9_]{{0,{MAX_FIELD_NAME - 1}}}")
 # Letters that Unicode does not decompose.
 _SPELT = str.maketrans({"ß": "ss", "æ": "ae", "ø": "o", "đ": "d", "ł": "l", "œ": "oe", "þ": "th", "ð": "d"})
@@ -72,10 +61,6 @@ _COMMENT = (
     "# The service, and what it costs. Restart the server after a change here; a change of the table itself is loaded",
     "# while it runs. docs/own-service.md explains every key.",
 )
-
-
-class DeclarationError(ValueError):
-    """An invalid declaration; the message names the file and, where it can, the line and the key."""
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -171,38 +156,15 @@ class Declaration(Struct, frozen=True):
         )
 
 
-def declared_tables(folder: Path, taken: Iterable[str]) -> dict[str, Declaration]:
-    """Every table declared by a TOML file in the folder, by name; none may have one of the `taken` names.
-
-    Raises DeclarationError for the first invalid one.
-    """
-    tables: dict[str, Declaration] = {}
-    for path in sorted(folder.glob("*.toml")):
-        if fault := service_fault(path.stem, taken):
-            raise DeclarationError(f"{path}: {fault}")
-        tables[path.stem] = read_declaration(path)
-    return tables
-
-
 def read_declaration(path: Path) -> Declaration:
-    """The service that a file declares, named after the file. Raises DeclarationError."""
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise DeclarationError(f"{path}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise DeclarationError(f"{path}: is not UTF-8") from None
-    return parse_declaration(text, path)
+    """The table that a file declares, named after the file. Raises DeclarationError."""
+    return parse_declaration(read_text(path), path)
 
 
 def parse_declaration(text: str, path: Path) -> Declaration:
-    """The service that a text declares, as if it were the file `path`. Raises DeclarationError."""
-    try:
-        raw = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DeclarationError(f"{path}: is not valid TOML: {error}") from None
-    document = _DeclarationText(path, text)
-    head = document.converted(raw, Head, "")
+    """The table that a text declares, as if it were the file `path`. Raises DeclarationError."""
+    document = DeclarationText(path, text)
+    head = document.converted(document.members(), Head, "")
     fields = {name: document.converted(each, Field, f"fields.{name}") for name, each in head.fields.items()}
     for key, fault in (*_head_faults(head, fields), *_field_faults(fields)):
         raise document.error(key, fault)
@@ -263,71 +225,6 @@ def _field_faults(fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
             yield f"{key}.separator", "cannot be empty"
 
 
-class _DeclarationText(Struct, frozen=True):
-    """A declaration's text, to locate errors in it."""
-
-    path: Path
-    text: str
-
-    def converted(self, raw: Any, shape: Any, within: str) -> Any:
-        """The members as their type. Raises DeclarationError that names the key and what it may be."""
-        try:
-            return msgspec.convert(raw, shape)
-        except msgspec.ValidationError as error:
-            message, _, where = str(error).partition(" - at `$")
-            key = ".".join(filter(None, (within, where.strip("`.")))).replace(".fields[...]", "")
-            raise self.error(*_clearer(key, message, shape)) from None
-
-    def error(self, key: str, fault: str) -> DeclarationError:
-        """The error with the line of its key, where that can be located."""
-        line = self._line(key)
-        return DeclarationError(f"{self.path}{f', line {line}' if line else ''}: {key}: {fault}")
-
-    def _line(self, key: str) -> int | None:
-        """The line of `fields.price.type`: in the part headed `[fields.price]`, the one that begins `type =`."""
-        part, _, last = key.rpartition(".")
-        here, headed = "", None
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            if heading := re.match(r"\s*\[([^\[\]]+)\]", line):
-                here = heading[1].replace('"', "").strip()
-                headed = number if here in (key, part) and part else headed
-                if here == key:
-                    return number
-            elif here == part and re.match(rf"\s*\"?{re.escape(last)}\"?\s*=", line):
-                return number
-        return headed
-
-
-def _clearer(key: str, message: str, shape: Any) -> tuple[str, str]:
-    """The key at fault and the message, with what is allowed."""
-    if unknown := re.search(r"unknown field `(.*)`", message):
-        members = members_of(Source if shape is Head and key == "table" else shape)
-        known = ", ".join(member.name for member in members)
-        return f"{key}.{unknown[1]}".lstrip("."), f"unknown key; known keys are {known}"
-    if missing := re.search(r"missing required field `(\w+)`", message):
-        return f"{key}.{missing[1]}".lstrip("."), "is required"
-    allowed = _allowed(shape, key.rpartition(".")[2])
-    plain = f"{message[0].lower()}{message[1:]}"
-    return key or "the file", f"must be one of {', '.join(allowed)}" if allowed and "enum" in message else plain
-
-
-def _allowed(shape: Any, name: str) -> tuple[Any, ...]:
-    for each in (shape, Source):
-        hints = get_type_hints(each)
-        if name in hints and get_args(hints[name]):
-            return get_args(hints[name])
-    return ()
-
-
-def service_fault(name: str, taken: Iterable[str]) -> str:
-    """Why a service cannot be called this, "" when it can."""
-    if not _SERVICE.fullmatch(name) or name.endswith("-"):
-        return f"a service's name is 1 to {MAX_SERVICE_NAME} lower-case letters, digits and hyphens, a letter first"
-    if name in {*taken, *ROOT_PATHS}:
-        return f"the name {name} is taken by the server itself"
-    return ""
-
-
 def field_fault(name: str) -> str:
     """Why a field cannot be called this, "" when it can."""
     if not _FIELD.fullmatch(name):
@@ -367,23 +264,8 @@ def declaration_toml(head: Head) -> str:
     """The text of a declaration that a person reads and edits. The `fields` are `Field` objects."""
     names = ("title", "description", "licence", "source", "price_usd", "free_per_day")
     general = {name: getattr(head, name) for name in names} | {"price_usd": usd(int(head.price_usd * MICROS_PER_USD))}
-    lines = [*_COMMENT, "", *_pairs({name: value for name, value in general.items() if value != ""})]
-    lines += ["", "[table]", *_pairs(msgspec.to_builtins(head.table))]
+    lines = [*_COMMENT, "", *toml_lines({name: value for name, value in general.items() if value != ""})]
+    lines += ["", "[table]", *toml_lines(msgspec.to_builtins(head.table))]
     for name, field in head.fields.items():
-        lines += ["", f"[fields.{name}]", *_pairs(msgspec.to_builtins(field))]
+        lines += ["", f"[fields.{name}]", *toml_lines(msgspec.to_builtins(field))]
     return "\n".join(lines) + "\n"
-
-
-def _pairs(members: dict[str, Any]) -> Iterator[str]:
-    return (f"{name} = {_value(value)}" for name, value in members.items())
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        # JSON's escapes are TOML's, but for one character that TOML forbids.
-        return json.dumps(value.encode(errors="replace").decode(), ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    return str(value) if isinstance(value, int) else f"{value:g}"
