@@ -5,7 +5,7 @@ import contextlib
 import gc
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
+from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.mcp.endpoint import McpEndpoint
 from tollhouse.http.router import Router
-from tollhouse.http.server import Application, Listener, Server
+from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
@@ -45,6 +46,7 @@ RESTART_TASK_SECONDS = 5.0
 BEAT_SECONDS = 15.0
 LONGEST_TASK = 80
 SERVER = "server"
+MOUNTS = 8
 SWEEP_LEDGER_SECONDS = 60.0
 
 _ACCOUNTS_DESCRIPTION = """Accounts of this server: API keys, wallets and paid plans. They work for every service.
@@ -83,9 +85,23 @@ def _idle_connections(settings: Settings) -> IdleConnections:
     return IdleConnections(ports, settings.idle_connections_per_address, settings.trusted_networks())
 
 
+def create_app(settings: Settings | None = None) -> Application:
+    """The server as an ASGI application, to mount in another one; without settings, those in effect.
+
+    It starts with the lifespan it is sent, with `async with`, or with its first request. Raises SettingError.
+
+        paid = create_app(load_settings(public_url="https://example.org/paid"))
+        app = Starlette(routes=[Mount("/paid", paid)])
+    """
+    chosen_settings = load_settings() if settings is None else settings
+    chosen(chosen_settings)
+    logs.configure_events(chosen_settings.log_level)
+    return Application(lambda: serving(chosen_settings, is_guest=True), _operator_listener(chosen_settings))
+
+
 @contextlib.asynccontextmanager
-async def serving(settings: Settings) -> AsyncIterator[Server]:
-    """The running server with its background tasks, until the block ends."""
+async def serving(settings: Settings, *, is_guest: bool = False) -> AsyncIterator[Server]:
+    """The running server with its background tasks, until the block ends. A guest shares its process with others."""
     async with open_tracing(settings.otlp_url, __version__), open_context(settings) as context:
         services = await _open_services(context)
         accounts = _accounts(context)
@@ -93,12 +109,14 @@ async def serving(settings: Settings) -> AsyncIterator[Server]:
         await asyncio.to_thread(lambda: context.operator.token)
         board = StatusBoard(context, services)
         server = _server(context, services, accounts, board)
+        server.at = lru_cache(MOUNTS)(partial(_mounted, context, services, accounts))
         per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
         per_process += [(service.name, task) for service in services for task in service.per_process_tasks]
         tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
         if settings.background_work:
             tasks.append(asyncio.create_task(lead(context, [*services, accounts])))
-        _tune_garbage_collector()
+        if not is_guest:
+            _tune_garbage_collector()
         log.info("serving", services=[service.name for service in services])
         try:
             yield server
@@ -252,7 +270,7 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
             router.add(front, page, "")
     by_name = {service.name: service for service in services}
     # A host's own addresses begin at its root, whatever its name.
-    own = replace(context, settings=replace(settings, public_url=""))
+    own = replace(context, settings=replace(settings, public_url="", root_path=""))
     own_board = StatusBoard(own, services)
     hosts = {
         host.lower(): _root_router(own, admission, by_name[name], accounts, own_board)
@@ -260,6 +278,12 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
     }
     operator_router = _operator_router(context, services)
     return Server(settings, admission, router, hosts, operator_router, context.statistics.recorder)
+
+
+def _mounted(context: AppContext, services: Sequence[Service], accounts: Service, root_path: str) -> Server:
+    """The same server below a path at which another application has mounted it: its links begin with that path."""
+    own = replace(context, settings=replace(context.settings, root_path=root_path))
+    return _server(own, services, accounts, StatusBoard(own, services))
 
 
 def _operator_router(context: AppContext, services: Sequence[Service]) -> Router:
@@ -288,7 +312,7 @@ def _mcp(context: AppContext, admission: Admission, service: Service, prefix: st
 
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:
     plans = [plan.described() for plan in context.plans.all]
-    base_url = f"{context.settings.public_url.rstrip('/')}{prefix}" or "/"
+    base_url = f"{context.settings.link_root}{prefix}" or "/"
     router.mount(with_housekeeping(service, base_url, pages, plans), prefix)
 
 

@@ -14,7 +14,22 @@ _SECRET_VALUE = re.compile(r"th_live_[0-9A-Za-z]+|whsec_[A-Za-z0-9+/=]+|(?<=://)
 
 def configure(level: str) -> None:
     """Write log events of `level` and above to standard error, those of libraries included."""
-    number = logging.getLevelNamesMapping()[level.upper()]
+    number = _number(level)
+    _configure(number)
+    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, format="%(message)s", force=True)
+
+
+def configure_events(level: str) -> None:
+    """Write only our own events, inside an application that has its own logs, unless it configured structlog itself."""
+    if not structlog.is_configured():
+        _configure(_number(level))
+
+
+def _number(level: str) -> int:
+    return logging.getLevelNamesMapping()[level.upper()]
+
+
+def _configure(number: int) -> None:
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
@@ -29,7 +44,6 @@ def configure(level: str) -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=max(number, logging.WARNING), stream=sys.stderr, format="%(message)s", force=True)
 
 
 def logger(name: str) -> Any:

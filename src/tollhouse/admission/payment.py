@@ -103,7 +103,10 @@ def _price(call: Call) -> int:
 def _resource(context: AppContext, call: Call) -> Resource:
     """The resource of the challenge, at its full public URL."""
     operation, request = call.endpoint, call.request
-    root = context.settings.public_url.rstrip("/") or f"http://{request.header(b'host') or 'localhost'}"
+    root = (
+        context.settings.public_url.rstrip("/")
+        or f"http://{request.header(b'host') or 'localhost'}{context.settings.root_path}"
+    )
     query = f"?{request.query.decode('latin-1')}" if request.query else ""
     media_type = next(iter(operation.responses), "application/json")
     return Resource(f"{root}{request.path}{query}", operation.summary, media_type)

@@ -57,6 +57,7 @@ ListenAddress = Annotated[
 PrivateKey = Annotated[
     str, Meta(pattern="^((0x)?[0-9a-fA-F]{64})?$", description="a private key, 64 hexadecimal digits")
 ]
+RootPath = Annotated[str, Meta(pattern="^(/[^/?#\\s\"'<>]+)*$", description="a path such as /paid, or empty")]
 HexKey = Annotated[str, Meta(pattern="^([0-9a-fA-F]{64})?$", description="64 hexadecimal digits")]
 # The last days of the bundled recordings; `true` stands for the first.
 RecordedDay = Literal["2020-11-15", "2023-07-02"]
@@ -89,6 +90,9 @@ class ServerSettings(Section):
     services_dir: str = setting("services", "Directory of service definitions, one `NAME.toml` each")
     hosts: dict[str, str] = setting({}, "Table host name → service: the host serves that service at its root")
     public_url: HttpUrl = setting("", "Public URL of the server's root, used in links and descriptions")
+    root_path: RootPath = setting(
+        "", "Path under which a proxy that removes it, or another application, offers the server: `/paid`"
+    )
     allowed_hosts: tuple[HostName, ...] = setting(
         (), "More hosts that open the operator's pages: `name` or `name:port`"
     )
@@ -242,7 +246,13 @@ class Settings(
     @property
     def root_url(self) -> str:
         """The URL of the server's root without a slash at the end: the public one, else the local one."""
-        return self.public_url.rstrip("/") or self.served_at or "http://127.0.0.1:8000"
+        local = self.served_at or "http://127.0.0.1:8000"
+        return self.public_url.rstrip("/") or f"{local}{self.root_path}"
+
+    @property
+    def link_root(self) -> str:
+        """What links to paths of this server begin with: the public URL, else the path of the root."""
+        return self.public_url.rstrip("/") or self.root_path
 
     @property
     def rpc_urls(self) -> tuple[str, ...]:

@@ -98,7 +98,7 @@ def samples_endpoint(
         path = mounted[call.service] + call.path
         route, parameters = router.match(call.method, decode_path(path))
         operation = route.endpoint
-        root = settings.public_url.rstrip("/") or call.origin
+        root = settings.public_url.rstrip("/") or call.origin + settings.root_path
         query = f"?{urlencode(call.query, safe=',:')}" if call.query else ""
         url = f"{root}{quote(path, safe='/:,@%')}{query}"
         has_key = operation.terms.opens_to == "key" or call.with_key

@@ -34,7 +34,7 @@ _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 
 def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Endpoint]:
     """The documents about `services`, each mounted under its prefix."""
-    root = settings.public_url.rstrip("/")
+    root = settings.link_root
     bases = [f"{root}{prefix}" for prefix in prefixes]
     described = list(zip(services, bases, strict=True))
     made = {
@@ -42,22 +42,18 @@ def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: S
         "/.well-known/api-catalog": (_catalog(root, described), LINKSET),
     }
     fixed = [_page(path, body, media_type) for path, (body, media_type) in made.items()]
-    return [*fixed, _card_page(root, list(zip(services, prefixes, strict=True))), _security(settings)]
+    return [*fixed, _card_page(settings, list(zip(services, prefixes, strict=True))), _security(settings)]
 
 
 def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
     """`/robots.txt` and `/sitemap.xml`, with these pages of the host."""
-    root = settings.public_url.rstrip("/")
-
-    def base(request: Request[None, None]) -> str:
-        return root or f"http://{_requested_host(request)}"
 
     async def robots(request: Request[None, None]) -> Response:
-        lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {base(request)}/sitemap.xml", ""]
+        lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {_base(settings, request)}/sitemap.xml", ""]
         return Response("\n".join(lines).encode(), TEXT, cache_control="public, max-age=300")
 
     async def sitemap(request: Request[None, None]) -> Response:
-        urls = "".join(f"<url><loc>{escape(base(request) + path)}</loc></url>\n" for path in paths)
+        urls = "".join(f"<url><loc>{escape(_base(settings, request) + path)}</loc></url>\n" for path in paths)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{SITEMAP}">\n{urls}</urlset>\n'
         return Response(text.encode(), XML, cache_control="public, max-age=300")
 
@@ -106,14 +102,19 @@ def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     return msgspec.json.encode({"linkset": linkset})
 
 
-def _card_page(root: str, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
-    """The card has absolute URLs: below `root`, or below the requested host where no public URL is set."""
+def _card_page(settings: Settings, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
+    """The card has absolute URLs."""
 
     async def card(request: Request[None, None]) -> Response:
-        base = root or f"http://{_requested_host(request)}"
+        base = _base(settings, request)
         return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
 
     return page_endpoint("/.well-known/agent-card.json", card, JSON)
+
+
+def _base(settings: Settings, request: Request[None, None]) -> str:
+    """The URL of the root: the public one, else that of the requested host."""
+    return settings.public_url.rstrip("/") or f"http://{_requested_host(request)}{settings.root_path}"
 
 
 def _requested_host(request: Request[None, None]) -> str:

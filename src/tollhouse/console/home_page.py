@@ -95,7 +95,7 @@ def _card(service: Service, entry: FrontPageEntry, settings: Settings, shell: Pa
     prefix = shell.prefixes[service.name]
     title = html.escape(entry.title)
     # Without a public address, the page's script inserts the address at which the visitor reads the page.
-    base = f"{settings.public_url.rstrip('/') or '{origin}'}{prefix}"
+    base = f"{settings.public_url.rstrip('/') or '{origin}' + settings.root_path}{prefix}"
     key = "-H 'Authorization: Bearer YOUR_KEY' \\\n  " if needs_key(service, entry.example_calls[0]) else ""
     call = html.escape(f"curl {key}'{base}{entry.example_calls[0]}'")
     return (

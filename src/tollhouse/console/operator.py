@@ -104,7 +104,10 @@ class OperatorEndpoints:
         http, access = request.http, self._context.operator
         assert http is not None, "a request over HTTP"
         access.hosts.check_host(http)
-        headers = [(b"location", b"/operator"), (b"referrer-policy", b"no-referrer")]
+        headers = [
+            (b"location", f"{self._context.settings.root_path}/operator".encode()),
+            (b"referrer-policy", b"no-referrer"),
+        ]
         if http.method == "HEAD":
             return Response(b"", "text/html", status=303, headers=tuple(headers), cache_control="no-store")
         if not await asyncio.to_thread(access.use_code, request.query.code):

@@ -34,6 +34,8 @@ POLICY = (
 KEY_STATE = "key_state.js"
 """The module that every page loads."""
 _IMPORT = re.compile(r'^(?:import|export)\b[^;"]*"(\.{1,2}/[^"]+\.js)"', re.MULTILINE)
+# What precedes the path of a link to this host.
+_LINK = re.compile(r'(?<=\s)(?:href|src|action|data-files|data-keyed-call)="(?=/(?!/))')
 _MEDIA_TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -102,7 +104,7 @@ class PageShell(Struct, frozen=True):
 
     `tools` are the links at the end of the navigation, `footer` those at the foot of every page, beside the names of
     the data's `sources`. `keyed_call` is the path of an example call that needs a key, empty where the host has none.
-    `has_visits`: the pages can be read without a key.
+    `has_visits`: the pages can be read without a key. `root_path` is the path of the root, empty at a host of its own.
     """
 
     prefixes: dict[str, str]
@@ -113,6 +115,7 @@ class PageShell(Struct, frozen=True):
     sources: tuple[str, ...]
     files: PageFiles
     has_visits: bool = False
+    root_path: str = ""
 
     def page(self, path: str, title: str, main: str, scripts: Sequence[str] = (), facts: Any = None) -> Response:
         """A whole page around `main`, which is HTML. The scripts run in their order, as modules."""
@@ -136,7 +139,10 @@ class PageShell(Struct, frozen=True):
             scripts="".join(loaded),
             styles="".join([*styles, *preloads]),
             main=main,
+            root=html.escape(self.root_path),
         )
+        if self.root_path:
+            text = _LINK.sub(lambda link: link[0] + html.escape(self.root_path), text)
         body = text.encode()
         return Response(body, HTML, compute_etag(body), POLICY)
 

@@ -48,7 +48,9 @@ def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: 
     sources = tuple(dict.fromkeys(name for entry in entries for name in entry.sources))
     pieces = [entry.file.parent for entry in entries if entry.file]
     files = PageFiles([*(page.file.parent for service in services for page in service.pages), *pieces])
-    return PageShell(mounted, keyed_call, tuple(links), tools, footer, sources, files, settings.console_free > 0)
+    return PageShell(
+        mounted, keyed_call, tuple(links), tools, footer, sources, files, settings.console_free > 0, settings.root_path
+    )
 
 
 def console_pages(settings: Settings, services: Sequence[Service], shell: PageShell) -> list[Endpoint]:

@@ -86,7 +86,7 @@ def visit_endpoint(context: AppContext) -> Endpoint:
 
 def operator_service(context: AppContext, services: Sequence[Service]) -> Service:
     """The endpoints of the operator's own listener; its page stands at the root as well."""
-    shell = PageShell({}, "", (Link("/operator", "Operator"),), (), (), (), PageFiles([]))
+    shell = PageShell({}, "", (Link("/operator", "Operator"),), (), (), (), PageFiles([]), root_path="")
     endpoints = operator_endpoints(context, services, shell)
     root = [replace(each, id="page /", path="/") for each in endpoints if each.path == "/operator"]
 
@@ -100,7 +100,7 @@ def operator_service(context: AppContext, services: Sequence[Service]) -> Servic
 def _index(settings: Settings, services: Sequence[Service], shell: PageShell) -> Endpoint:
     """`/`: the list of services for programs, the front page for a client that accepts HTML."""
     page = home_page(settings, services, shell)
-    root = settings.public_url.rstrip("/")
+    root = settings.link_root
     body = msgspec.json.encode({
         "name": "tollhouse",
         "version": __version__,

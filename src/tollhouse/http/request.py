@@ -21,7 +21,10 @@ _HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[([0-9A-Fa-f:.]+)\])(?::([0-9]{0,5}))?
 
 
 class HttpRequest:
-    """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows."""
+    """Method, path, headers and the body's stream. Repeated headers are joined with a comma, as HTTP allows.
+
+    `path` is the path below `root_path`, at which another application has mounted this one.
+    """
 
     __slots__ = (
         "_disconnect",
@@ -36,12 +39,13 @@ class HttpRequest:
         "peer",
         "query",
         "receive",
+        "root_path",
     )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
         self.method: str = scope["method"]
         self.query: bytes = scope["query_string"]
-        self.path: str = _path(scope)
+        self.root_path, self.path = split_path(scope)
         self.peer: str = scope["client"][0] if scope.get("client") else ""
         self.listening: str = scope["server"][0] if scope.get("server") else ""
         self.has_version_1_0: bool = scope.get("http_version", "") in {"1", "1.0"}
@@ -93,9 +97,24 @@ def _new_id() -> str:
     return f"{getrandbits(64):016x}"
 
 
-def _path(scope: Scope) -> str:
-    raw = scope.get("raw_path") or scope["path"].encode()
-    return decode_path(raw.decode("latin-1").partition("?")[0])
+def split_path(scope: Scope) -> tuple[str, str]:
+    """The path at which the application is mounted, empty at the root, and the decoded path below it.
+
+    Frameworks differ: in ASGI `path` begins with `root_path`; Litestar takes the mount away, from `path` alone.
+    """
+    path, raw, root = scope["path"], scope.get("raw_path"), scope.get("root_path", "").rstrip("/")
+    whole = decode_path(raw.decode("latin-1").partition("?")[0]) if raw else path
+    if not root and whole == path:
+        return "", whole
+    below, given = _below(root, whole), _below(root, path).rstrip("/")
+    mount = below.rstrip("/").removesuffix(given)
+    is_mount = mount and mount + given == below.rstrip("/") and "//" not in mount and "%2f" not in below.lower()
+    return (root + mount, below[len(mount) :] or "/") if is_mount else (root, below)
+
+
+def _below(root: str, path: str) -> str:
+    """The path without the root, where it begins with it."""
+    return path[len(root) :] or "/" if path == root or path.startswith(f"{root}/") else path
 
 
 def decode_path(text: str) -> str:

@@ -1,22 +1,15 @@
-"""The ASGI application: one request in, one response out; start-up, shutdown, metrics and request logs."""
+"""One request in, one response out: routing, admission, errors, metrics and request logs."""
 
-import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from functools import partial
+from collections.abc import Callable, Mapping
 from time import perf_counter
 
-from prometheus_client import Gauge
-
 from tollhouse import failpoints, tracing
-from tollhouse.config.loader import metrics_folder
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.call_record import UNROUTED, record_call
 from tollhouse.http.client_address import address_reader
-from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
 from tollhouse.http.response import opens_page, render_problem, send_response
@@ -27,8 +20,6 @@ from tollhouse.statistics.recorder import FIRST_ERROR, Recorder
 log = logger("http")
 
 SLOW_SECONDS = 1.0
-
-_IN_FLIGHT = Gauge("tollhouse_requests_in_flight", "Requests in flight in this process")
 
 
 def _log(request: HttpRequest, route: Route | None, status: int, seconds: float) -> None:
@@ -72,18 +63,24 @@ class Server:
         self._hosts = hosts
         self._operator_router = operator_router or Router()
         self._logs_all = settings.log_level == "debug"
+        self._root_path = settings.root_path
+        self.at: Callable[[str], Server] | None = None
+        """The same server for requests below another path, at which an application has mounted it."""
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool = False) -> None:
         """Handle one HTTP request; never raises for anything a client can send."""
         begun = perf_counter()
         request = HttpRequest(scope, receive)
+        is_elsewhere = request.root_path and request.root_path != self._root_path
+        server = self.at(request.root_path) if is_elsewhere and self.at else self
         if not tracing.is_on():
-            await self._handle(request, send, begun, is_for_operator=is_for_operator)
+            await server.handle_request(request, send, begun, is_for_operator=is_for_operator)
             return
         with tracing.request_span(request.method, request.headers):
-            await self._handle(request, send, begun, is_for_operator=is_for_operator)
+            await server.handle_request(request, send, begun, is_for_operator=is_for_operator)
 
-    async def _handle(self, request: HttpRequest, send: Send, begun: float, *, is_for_operator: bool) -> None:
+    async def handle_request(self, request: HttpRequest, send: Send, begun: float, *, is_for_operator: bool) -> None:
+        """Handle a request that arrived at the moment `begun`."""
         route: Route | None = None
         call: Call | None = None
         refusal: Problem | None = None
@@ -163,73 +160,3 @@ def _options(routes: Mapping[str, Route], request: HttpRequest) -> Response:
             (b"access-control-max-age", b"86400"),
         ]
     return Response(b"", "text/plain", headers=tuple(headers))
-
-
-DRAIN_SECONDS = 30.0
-
-Serving = Callable[[], AbstractAsyncContextManager[Server]]
-Listener = Callable[[Callable[[Scope, Receive, Send], Awaitable[None]]], AbstractAsyncContextManager[None]]
-
-
-class Application:
-    """The ASGI application. `serving` builds the server and closes it.
-
-    `operator_listener` listens for the operator as well, on an address of its own. `connections` bounds idle ones.
-    """
-
-    def __init__(
-        self, serving: Serving, operator_listener: Listener | None = None, connections: IdleConnections = NO_BOUND
-    ) -> None:
-        self._serving = serving
-        self._operator_listener = operator_listener
-        self._connections = connections
-        self._server: Server | None = None
-        self._in_flight = 0
-        self._idle = asyncio.Event()
-        if not metrics_folder():
-            _IN_FLIGHT.set_function(lambda: self._in_flight)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI 3."""
-        if scope["type"] == "http":
-            await self._handle(scope, receive, send, is_for_operator=False)
-        elif scope["type"] == "lifespan":
-            await self._live(receive, send)
-
-    async def _handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool) -> None:
-        assert self._server is not None, "the server sent a request before start-up was complete"
-        peer: Peer = scope.get("client") or ("", "")
-        self._connections.begin(peer)
-        self._in_flight += 1
-        try:
-            await self._server.handle(scope, receive, send, is_for_operator=is_for_operator)
-        finally:
-            self._connections.end(peer)
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        async with AsyncExitStack() as stack:
-            try:
-                self._server = await stack.enter_async_context(self._serving())
-                if self._operator_listener:
-                    handle = partial(self._handle, is_for_operator=True)
-                    await stack.enter_async_context(self._operator_listener(handle))
-            except Exception as error:
-                log.exception("start-up failed")
-                await send({"type": "lifespan.startup.failed", "message": str(error)})
-                return
-            watching = asyncio.create_task(self._connections.run())
-            stack.callback(watching.cancel)
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            self._idle.clear()
-            if self._in_flight:
-                log.info("waiting for requests in flight", count=self._in_flight)
-                try:
-                    await asyncio.wait_for(self._idle.wait(), DRAIN_SECONDS)
-                except TimeoutError:
-                    log.warning("requests in flight cancelled", count=self._in_flight)
-        await send({"type": "lifespan.shutdown.complete"})

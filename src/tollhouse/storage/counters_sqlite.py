@@ -72,7 +72,8 @@ class MemoryCounters:
         """Write pending changes and unlock the folder."""
         self._is_closing.set()
         if self._flusher:
-            await self._flusher
+            # It may be cancelled already, with every task of an event loop that ends.
+            await asyncio.gather(self._flusher, return_exceptions=True)
         await self._flush_if_possible()
         self._reader.close()
         self._file.close()

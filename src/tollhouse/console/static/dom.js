@@ -1,5 +1,10 @@
 // Builds elements. Text always becomes text, never markup.
 
+const root = document.documentElement.dataset.root;
+
+/** A path of this host, below the path at which its root is mounted. */
+export const rooted = (path) => (root && /^\/(?!\/)/.test(path) && path !== root && !path.startsWith(`${root}/`) ? root + path : path);
+
 /** An element with attributes, listeners (`onclick: f`) and children; null and false children are skipped. */
 export function el(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -7,11 +12,13 @@ export function el(tag, attributes = {}, ...children) {
     if (value === null || value === undefined || value === false) continue;
     if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else if (name === "class") made.className = value;
-    else made.setAttribute(name, value === true ? "" : value);
+    else made.setAttribute(name, value === true ? "" : LINKS.has(name) ? rooted(value) : value);
   }
   made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
   return made;
 }
+
+const LINKS = new Set(["href", "src", "action"]);
 
 export const byId = (id) => document.getElementById(id);
 

@@ -1,10 +1,10 @@
 // The guide: samples with this server's address and the reader's key, copy buttons, the search, and the section in view.
 import { combobox } from "./combobox.js";
-import { byId, copyButton, el } from "./dom.js";
+import { byId, copyButton, el, rooted } from "./dom.js";
 import { key, query } from "./server.js";
 
 const kept = key.get();
-for (const place of document.querySelectorAll('[data-fill="address"]')) place.textContent = location.origin;
+for (const place of document.querySelectorAll('[data-fill="address"]')) place.textContent = location.origin + rooted("/").slice(0, -1);
 if (kept) {
   for (const place of document.querySelectorAll('pre [data-fill="key"]')) {
     place.textContent = kept;
@@ -16,12 +16,12 @@ for (const box of document.querySelectorAll(".snippet")) box.append(copyButton((
 const words = byId("words");
 if (words) {
   const suggest = async (text) => {
-    const response = await fetch(`/guide/search${query({ q: text.slice(0, 200) })}`, { headers: { Accept: "application/json" } });
+    const response = await fetch(`${rooted("/guide/search")}${query({ q: text.slice(0, 200) })}`, { headers: { Accept: "application/json" } });
     return (await response.json()).results.map(({ heading, page, address }) => ({ text: heading, note: heading === page ? "" : page, address }));
   };
   // The server indexes the guide on its first search: ask before the first word is typed.
   words.addEventListener("focus", () => suggest("").catch(() => {}), { once: true });
-  combobox(words, { label: "Sections of the guide", suggest, choose: ({ address }) => location.assign(address) });
+  combobox(words, { label: "Sections of the guide", suggest, choose: ({ address }) => location.assign(rooted(address)) });
   document.addEventListener("keydown", (event) => {
     if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea, select, dialog")) return;
     event.preventDefault();

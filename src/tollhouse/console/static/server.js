@@ -1,8 +1,10 @@
 // Calls to this server, the visitor's key and visit token, and errors.
 
+import { rooted } from "./dom.js";
+
 const root = document.documentElement;
 // The root, "", has the endpoints of accounts: keys, wallets, checkout.
-const BASES = { "": "", ...JSON.parse(root.dataset.services) };
+const BASES = Object.fromEntries(Object.entries({ "": "", ...JSON.parse(root.dataset.services) }).map(([name, prefix]) => [name, root.dataset.root + prefix]));
 const KEY = "tollhouse-key";
 const VISIT = "tollhouse-visit";
 const VISIT_MARGIN_SECONDS = 60;
@@ -10,7 +12,7 @@ const responses = new Map();
 
 export const facts = JSON.parse(root.dataset.facts);
 /** The facts that a service's entry on the front page declares; on its own pages, those of the page. */
-export const factsOf = (service) => (location.pathname === "/" ? facts[service] : facts) || {};
+export const factsOf = (service) => (location.pathname === `${root.dataset.root}/` ? facts[service] : facts) || {};
 export const filesAt = root.dataset.files;
 /** The path of an example call that needs a key; empty where there is none. */
 export const keyedCall = root.dataset.keyedCall;

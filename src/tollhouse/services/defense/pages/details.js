@@ -1,6 +1,6 @@
 // What the details of a story, an event and an entity share: their head, names, reasons and related items.
 import { pageLink } from "../address.js";
-import { copyButton, el } from "../dom.js";
+import { copyButton, el, rooted } from "../dom.js";
 import { apiButton } from "../api_call.js";
 
 const KINDS = [["person", "People"], ["organization", "Organizations"], ["platform", "Platforms"], ["location", "Places"]];
@@ -12,7 +12,7 @@ export const opens = (kind, id, text, attributes = {}) => pageLink(el("a", attri
 
 /** The line above the details: badges at the left, the permanent link and the API call at the right. */
 export function head(kind, id, badges) {
-  const address = `${location.origin}/board?${kind}=${encodeURIComponent(id)}`;
+  const address = `${location.origin}${rooted("/board")}?${kind}=${encodeURIComponent(id)}`;
   const path = `/feeds/${{ story: "stories", event: "events", entity: "entities" }[kind]}/${id}`;
   return el("div", { class: "detail-head" }, badges, el("span", { class: "push detail-actions" }, copyButton(() => address, "Copy link"),
     apiButton(() => ({ service: "defense", path, query: {} }))));

@@ -2,7 +2,7 @@
 import { apiButton } from "../api_call.js";
 import { changed } from "../address.js";
 import { combobox } from "../combobox.js";
-import { announce, byId, el, fill } from "../dom.js";
+import { announce, byId, el, fill, rooted } from "../dom.js";
 import { counted, errorNotice } from "../format.js";
 import { callOnce, query } from "../server.js";
 import { isMadeUp, productCard } from "./card.js";
@@ -19,7 +19,7 @@ let shown = {};
 
 const set = (parameters) => Object.fromEntries(Object.entries(parameters).filter(([, value]) => value?.length || value === true || typeof value === "number"));
 const listCall = (given) => ({ service: "mattress", path: given.q ? "/api/search" : "/api/products", query: { ...(Object.keys(given).length ? given : START), limit: SHOWN, include: "price_history" } });
-const pageOf = (parameters) => PAGE + query(parameters);
+const pageOf = (parameters) => rooted(PAGE) + query(parameters);
 
 fill(goods, Array.from({ length: SHOWN }, () => el("li", { class: "product-card skeleton", "aria-hidden": "true" })));
 byId("mattress-api").append(apiButton(() => listCall(set(shown))));

@@ -1,7 +1,7 @@
 // Tables on the front page: one of them at a time, a search with suggestions, and a few rows.
 import { apiButton } from "../api_call.js";
 import { combobox } from "../combobox.js";
-import { announce, byId, el, fill } from "../dom.js";
+import { announce, byId, el, fill, rooted } from "../dom.js";
 import { counted, errorNotice } from "../format.js";
 import { callOnce, facts, query } from "../server.js";
 import { shortColumns } from "./cells.js";
@@ -16,7 +16,7 @@ let words = "";
 let latest = "";
 
 byId("tables-api").append(apiButton(listCall));
-combobox(byId("tables-q"), suggestions(() => table, (changes) => location.assign(table.page + query(changes))));
+combobox(byId("tables-q"), suggestions(() => table, (changes) => location.assign(rooted(table.page) + query(changes))));
 byId("tables-search").addEventListener("submit", (event) => {
   event.preventDefault();
   words = byId("tables-q").value.trim();
@@ -39,7 +39,7 @@ async function show({ isAsked = false } = {}) {
   const columns = shortColumns(table, COLUMNS);
   fill(byId("tables-tabs"), tables.map((one) => el("button", { type: "button", "aria-pressed": String(one === table), onclick: () => choose(one) }, one.title)));
   byId("tables-tabs").hidden = tables.length < 2;
-  byId("tables-all").href = table.page + query({ q: words });
+  byId("tables-all").href = rooted(table.page) + query({ q: words });
   showNames(byId("tables-head"), columns.length ? columns : [table.fields[0]]);
   const { service, path, query: given } = listCall();
   const wanted = latest = service + path + query(given);

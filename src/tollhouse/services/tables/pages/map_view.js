@@ -1,7 +1,7 @@
 // The map of a table: all matching rows that have a position, or an even sample of very many.
 import { go } from "../address.js";
 import { openDrawer } from "../drawer.js";
-import { el, fill } from "../dom.js";
+import { el, fill, rooted } from "../dom.js";
 import { counted, errorNotice, number } from "../format.js";
 import { callOnce, query } from "../server.js";
 import { createMap } from "../world_map.js";
@@ -49,7 +49,7 @@ export async function showMap(place, { service, fields, page, position }, title)
   }
 
   async function open(members) {
-    if (members.length === 1) return location.assign(rowPath(points.id[members[0]]));
+    if (members.length === 1) return location.assign(rooted(rowPath(points.id[members[0]])));
     const drawer = openDrawer({ title: counted(members.length, "row"), body: el("p", { class: "dim" }, "Loading…") });
     const items = await Promise.all(members.slice(0, LISTED).map(itemAt));
     drawer.show(counted(members.length, "row"), [el("ul", {}, items.map((item) => el("li", {}, el("a", { href: rowPath(item.id) }, nameOf(item, title))))),

@@ -1,7 +1,7 @@
 // One row of a table: its values, the rows before and after it in the order it was reached by, and similar ones.
 import { changed, state } from "../address.js";
 import { apiButton } from "../api_call.js";
-import { byId, copyButton, el, fill } from "../dom.js";
+import { byId, copyButton, el, fill, rooted } from "../dom.js";
 import { errorNotice, number } from "../format.js";
 import { callOnce, facts, query } from "../server.js";
 import { formatValue, heading, nameOf, namedHeading, shortColumns } from "./cells.js";
@@ -54,7 +54,7 @@ function showValues(item, licence, source) {
     known.filter((field) => !isLong(field)).map((field) => pair(namedHeading(field), formatValue(field, item[field.name])))),
   known.filter(isLong).map((field) => [el("h2", {}, namedHeading(field)), el("p", { class: "said" }, formatValue(field, item[field.name]))]).flat(),
   missing.length > 0 && el("p", { class: "small dim" }, `No value: ${missing.map((field) => heading(field).label).join(", ")}.`),
-  el("p", { class: "small dim" }, `Source: ${source}. Licence: ${licence}. `, copyButton(() => `${location.origin}${page}/row${query({ id })}`, "Copy the permanent link")),
+  el("p", { class: "small dim" }, `Source: ${source}. Licence: ${licence}. `, copyButton(() => `${location.origin}${rooted(page)}/row${query({ id })}`, "Copy the permanent link")),
   el("nav", { class: "actions", id: "neighbours", "aria-label": "Rows beside this one" })).removeAttribute("aria-busy");
 }
 

@@ -1,4 +1,5 @@
 // Suggestions while typing in a table: values of its columns with their counts, and rows by their titles.
+import { rooted } from "../dom.js";
 import { counted } from "../format.js";
 import { callOnce, query } from "../server.js";
 import { heading } from "./cells.js";
@@ -14,5 +15,5 @@ export const suggestions = (table, filter) => ({
     const labelOf = (name) => heading(fields.find((field) => field.name === name)).label;
     return members.suggestions.map((one) => ({ ...one, note: one.field ? `${labelOf(one.field)}, ${counted(one.count, "row")}` : "row" }));
   },
-  choose: (one) => (one.field ? filter({ [one.field]: one.text }) : location.assign(`${table().page}/row${query({ id: one.id })}`)),
+  choose: (one) => (one.field ? filter({ [one.field]: one.text }) : location.assign(`${rooted(table().page)}/row${query({ id: one.id })}`)),
 });
