@@ -50,6 +50,8 @@ _CODED: Mapping[Category, str] = {
 
 # Matrix products of 64-bit numbers, rounded to this many decimals, are the same on every processor.
 _DECIMALS = 6
+# Titles read at once: their vectors take 4 KB each.
+BATCH = 1024
 
 Scores = NDArray[np.float64]
 
@@ -117,6 +119,10 @@ class Model(Struct, frozen=True):
 
     def read_titles(self, titles: Sequence[str]) -> Scores:
         """Unnormalised log probabilities of CATEGORIES and none, a line per title."""
+        parts = [self._read(titles[start : start + BATCH]) for start in range(0, len(titles), BATCH)]
+        return np.concatenate(parts) if parts else np.empty((0, len(self.output_bias)))
+
+    def _read(self, titles: Sequence[str]) -> Scores:
         layer = np.maximum(title_vectors(titles).astype(np.float64) @ self.hidden + self.hidden_bias, 0)
         answer: Scores = layer @ self.output + self.output_bias
         return answer

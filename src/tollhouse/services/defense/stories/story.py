@@ -6,6 +6,7 @@ the rest.
 """
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -56,11 +57,11 @@ def summarize(articles: Sequence[Article]) -> tuple[str, str]:
     if not headlined:
         return _clean(articles[0].title), ""
     weights = _weights(headlined)
-    beginnings = _beginnings(article.title for article in articles)
+    plain = sorted({" ".join(words(article.title.casefold())) for article in articles})
 
     def rank(article: Article) -> tuple[float, datetime, str]:
         agreement = _centrality(article, weights)
-        return -agreement / 2 if _is_cut_off(article.title, beginnings) else -agreement, article.published, article.id
+        return -agreement / 2 if _is_cut_off(article.title, plain) else -agreement, article.published, article.id
 
     ranked = sorted(headlined, key=rank)
     title = _clean(ranked[0].title)
@@ -96,16 +97,13 @@ def _centrality(article: Article, weights: Counter[str]) -> float:
     return sum(weights[term] - 1 for term in terms) / sqrt(len(terms) + 2)
 
 
-def _beginnings(titles: Iterable[str]) -> frozenset[tuple[str, ...]]:
-    """The beginnings of these titles, of at least _BEGINNING_WORDS words, without the whole titles."""
-    split = {tuple(words(title.casefold())) for title in titles}
-    return frozenset(title[:length] for title in split for length in range(_BEGINNING_WORDS, len(title)))
-
-
-def _is_cut_off(title: str, beginnings: frozenset[tuple[str, ...]]) -> bool:
-    known = tuple(words(title.casefold()))
+def _is_cut_off(title: str, titles: Sequence[str]) -> bool:
+    """Whether the headline ends as no whole one does, or begins a longer one of these, which are sorted and plain."""
+    known = words(title.casefold())
+    begun = f"{' '.join(known)} "
+    longer = islice(titles, bisect_left(titles, begun), None) if len(known) >= _BEGINNING_WORDS else iter(())
     is_unfinished = bool(known) and known[-1] in _UNFINISHED
-    return is_unfinished or known in beginnings or _CUT_OFF.search(title) is not None
+    return is_unfinished or next(longer, "").startswith(begun) or _CUT_OFF.search(title) is not None
 
 
 def _sentences(ranked: Iterable[Article]) -> Iterable[str]:
