@@ -28,8 +28,8 @@ SHELL = {"sh", "bash"}
 CHECKED = {*TRANSCRIPTS, *SHELL, "json", "toml", "python", "js"}
 # The front page of the project shows a terminal throughout.
 UNMARKED = "README.md"
-# Every program of these pages is run elsewhere: by tests/client/test_samples.py, and by test_starts.py.
-RUN_ELSEWHERE = {"docs/agents-client.md", *(f"docs/{page}.md" for page in STARTS)}
+# Every program of these pages is run elsewhere: by tests/client/test_samples.py, test_library.py and test_starts.py.
+RUN_ELSEWHERE = {"docs/agents-client.md", "docs/library.md", *(f"docs/{page}.md" for page in STARTS)}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 FILE = re.compile(r"(?:\S*python )?((?:benchmarks|tests|tools|contracts|requirements|src|docs)/[\w./-]+)(?:\s|$)")
