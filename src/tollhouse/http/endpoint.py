@@ -11,12 +11,13 @@ from tollhouse.caller import Caller
 from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.terms import Terms
+from tollhouse.statistics.recorder import Payment
 
 Query = TypeVar("Query")
 Body = TypeVar("Body")
 Declared = TypeVar("Declared", bound=Callable[..., Awaitable[Any]])
 
-Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 
 JSON = "application/json"
 
@@ -24,7 +25,8 @@ JSON = "application/json"
 class Request(Struct, Generic[Query, Body], frozen=True):
     """A parsed and validated request. `address` is the client's.
 
-    `http` is the raw request, for endpoints of foreign protocols that read their own headers.
+    `http` is the raw request, for endpoints of foreign protocols that read their own headers. The endpoint is mounted
+    under `prefix`. `payment` is what pays for the call if it is answered, and `payer` the wallet of an x402 payment.
     """
 
     query: Query
@@ -34,6 +36,9 @@ class Request(Struct, Generic[Query, Body], frozen=True):
     address: str
     media_type: str
     http: HttpRequest | None = None
+    prefix: str = ""
+    payment: Payment = ""
+    payer: str = ""
 
 
 @dataclass(slots=True)
@@ -41,7 +46,8 @@ class Response:
     """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
     `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not. One that `is_free`
-    costs neither money nor allowance.
+    costs neither money nor allowance. One that `passes_through` is somebody else's: its status, headers and body are
+    sent as they are, with this server's headers about the call. Its `stream` raises when it breaks.
     """
 
     body: bytes
@@ -54,6 +60,7 @@ class Response:
     delivered: Callable[[], None] | None = None
     undelivered: Callable[[], None] | None = None
     stream: AsyncGenerator[bytes, None] | None = None
+    passes_through: bool = False
     compressed: dict[str, bytes] = field(default_factory=dict)
     head: tuple[tuple[bytes, bytes], ...] = ()
 
@@ -92,6 +99,9 @@ class Endpoint:
     `problem_form` is a foreign protocol's own; None uses problem details. `failures` are error responses
     of the handler's own: the status of each, and the type of its JSON. `visit_types` are the media types that the
     console's pages may read without a key, on the visitor's budget; none for what no page reads, and for whole exports.
+    One that `passes_through` reads the raw request itself: query and body are neither parsed nor checked, and the
+    body's stream is `request.http.upload`. Its path may end in `{name:path}`, which is everything below.
+    `body_limit_bytes` is the largest body it takes; None for the setting.
     """
 
     id: str
@@ -116,6 +126,8 @@ class Endpoint:
     problem_form: ProblemForm | None = None
     failures: dict[int, type[Struct]] = field(default_factory=dict)
     visit_types: tuple[str, ...] = ()
+    passes_through: bool = False
+    body_limit_bytes: int | None = None
 
 
 def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:

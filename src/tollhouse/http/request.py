@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import re
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import lru_cache
 from ipaddress import IPv6Address
 from random import getrandbits
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from tollhouse.errors import Problem
 
@@ -27,12 +28,14 @@ class HttpRequest:
     """
 
     __slots__ = (
-        "_disconnect",
+        "_disconnected",
+        "_watching",
         "has_reader",
         "has_version_1_0",
         "headers",
         "headers_bytes",
         "id",
+        "is_uploading",
         "listening",
         "method",
         "path",
@@ -40,9 +43,12 @@ class HttpRequest:
         "query",
         "receive",
         "root_path",
+        "scope",
+        "upload",
     )
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
         self.method: str = scope["method"]
         self.query: bytes = scope["query_string"]
         self.root_path, self.path = split_path(scope)
@@ -51,7 +57,10 @@ class HttpRequest:
         self.has_version_1_0: bool = scope.get("http_version", "") in {"1", "1.0"}
         self.receive = receive
         self.has_reader = False
-        self._disconnect: asyncio.Task[None] | None = None
+        self.is_uploading = False
+        self.upload: Upload | None = None
+        self._disconnected: asyncio.Future[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
         headers: dict[bytes, str] = {}
         size = 0
         for name, value in scope["headers"]:
@@ -67,29 +76,58 @@ class HttpRequest:
         """The header's value, empty when it was not sent."""
         return self.headers.get(name, "")
 
+    @property
+    def raw_path(self) -> bytes:
+        """The path below the mount as it was sent, percent-encoded."""
+        raw: bytes = (self.scope.get("raw_path") or quote(self.scope["path"]).encode()).partition(b"?")[0]
+        is_below = not self.root_path or decode_path(raw.decode("latin-1")) == self.path
+        return raw if is_below else b"/" + raw.split(b"/", self.root_path.count("/") + 1)[-1]
+
     def watch_disconnect(self) -> None:
-        """Watch for a disconnect from now on; the body was read."""
-        self.has_reader = True
-        self._disconnect = asyncio.ensure_future(self._until_disconnect())
+        """Watch for a disconnect from now on, or from the end of an upload in progress."""
+        if self._disconnected is None:
+            self._disconnected = asyncio.get_running_loop().create_future()
+        if self._watching is None and not self.is_uploading and not self._disconnected.done():
+            self.has_reader = True
+            self._watching = asyncio.ensure_future(self._until_disconnect(self._disconnected))
+
+    def end_upload(self, *, is_disconnected: bool) -> None:
+        """The body is read, as far as it is going to be."""
+        self.is_uploading = False
+        if not is_disconnected:
+            if self._disconnected is not None:
+                self.watch_disconnect()
+            return
+        self._disconnected = self._disconnected or asyncio.get_running_loop().create_future()
+        if not self._disconnected.done():
+            self._disconnected.set_result(None)
+
+    def call_on_disconnect(self, callback: Callable[[], None]) -> None:
+        """Call it when the client disconnects."""
+        self.watch_disconnect()
+        assert self._disconnected is not None
+        self._disconnected.add_done_callback(lambda _: callback())
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the client disconnects; the body was read."""
-        if self._disconnect is not None:
-            await asyncio.shield(self._disconnect)
-            return
-        self.has_reader = True
-        await self._until_disconnect()
+        """Wait until the client disconnects."""
+        self.watch_disconnect()
+        assert self._disconnected is not None
+        await asyncio.shield(self._disconnected)
 
     def is_disconnected(self) -> bool:
-        """Whether the client disconnected since `watch_disconnect`; stops watching."""
-        if self._disconnect is None:
-            return False
-        self._disconnect.cancel()
-        return self._disconnect.done()
+        """Whether the client disconnected since `watch_disconnect`."""
+        return self._disconnected is not None and self._disconnected.done()
 
-    async def _until_disconnect(self) -> None:
+    def end(self) -> None:
+        """The request was answered: stop watching."""
+        if self._watching is not None:
+            self._watching.cancel()
+
+    async def _until_disconnect(self, disconnected: "asyncio.Future[None]") -> None:
         while (await self.receive())["type"] != "http.disconnect":
             pass
+        if not disconnected.done():
+            disconnected.set_result(None)
 
 
 def _new_id() -> str:
@@ -156,6 +194,12 @@ def _is_host(text: str) -> bool:
         return False
 
 
+def check_upgrade(request: HttpRequest) -> None:
+    """Raises Problem `upgrade-not-supported` for a WebSocket; another upgrade may be ignored (RFC 9110, 7.8)."""
+    if request.header(b"upgrade").strip().lower() == "websocket":
+        raise Problem("upgrade-not-supported", "WebSockets are not passed on. Use HTTP, such as server-sent events.")
+
+
 def check_content_encoding(request: HttpRequest) -> None:
     """Raises Problem `unsupported-media-type` for a compressed body: a compressed body could expand without limit."""
     if request.header(b"content-encoding").strip().lower() not in {"", "identity"}:
@@ -170,9 +214,7 @@ def check_content_encoding(request: HttpRequest) -> None:
 async def receive_body(request: HttpRequest, limit_bytes: int, deadline_seconds: float) -> bytes:
     """The body, if it arrives in time and in size. Raises Problem `payload-too-large` or `request-timeout`."""
     request.has_reader = True
-    declared = request.header(b"content-length")
-    if declared.isdigit() and len(declared) < 20 and int(declared) > limit_bytes:
-        raise _too_large(limit_bytes)
+    check_length(request, limit_bytes)
     try:
         async with asyncio.timeout(deadline_seconds):
             return await _collected(request, limit_bytes)
@@ -184,12 +226,18 @@ async def receive_body(request: HttpRequest, limit_bytes: int, deadline_seconds:
         ) from None
 
 
+def check_length(request: HttpRequest, limit_bytes: int) -> None:
+    """Raises Problem `payload-too-large` for a declared length beyond the limit."""
+    if declared_length(request) > limit_bytes:
+        raise too_large(limit_bytes)
+
+
 async def drain_body(request: HttpRequest) -> None:
     """Read a short body that no handler reads; unread bytes would reset the connection.
 
     A client that sent `Expect: 100-continue` has sent no body yet.
     """
-    length = _length(request)
+    length = declared_length(request)
     announces_body = length > 0 or b"transfer-encoding" in request.headers
     if request.has_reader or length > DRAINED_BYTES or b"expect" in request.headers or not announces_body:
         return
@@ -202,7 +250,8 @@ async def drain_body(request: HttpRequest) -> None:
                 more = message.get("more_body", False)
 
 
-def _length(request: HttpRequest) -> int:
+def declared_length(request: HttpRequest) -> int:
+    """The length of the body that the head declares; 0 where it declares none."""
     declared = request.header(b"content-length")
     return int(declared) if declared.isdecimal() and len(declared) < 20 else 0
 
@@ -216,15 +265,92 @@ async def _collected(request: HttpRequest, limit_bytes: int) -> bytes:
             raise Problem("invalid-request", "The connection closed before the body was complete.")
         body += message.get("body", b"")
         if len(body) > limit_bytes:
-            raise _too_large(limit_bytes)
+            raise too_large(limit_bytes)
         more = message.get("more_body", False)
     return bytes(body)
 
 
-def _too_large(limit_bytes: int) -> Problem:
+def too_large(limit_bytes: int) -> Problem:
+    """A 413 for a body beyond the limit."""
     return Problem(
         "payload-too-large",
         f"The body may have at most {limit_bytes} bytes.",
         headers={"Connection": "close"},
         limit_bytes=limit_bytes,
     )
+
+
+class Upload:
+    """Yields the body once, no faster than it is taken. `length` is its number of bytes, None where it is not known.
+
+    Making one and reading it raise Problem `payload-too-large` beyond the limit; reading raises `request-timeout` if no
+    more arrives within `pause_seconds`, and `invalid-request` if the client disconnects. From its end on, the request
+    watches for the disconnect of the client. `on_progress`, if it is set, is called whenever a piece is taken.
+    """
+
+    def __init__(self, request: HttpRequest, limit_bytes: int, pause_seconds: float) -> None:
+        check_length(request, limit_bytes)
+        has_stream = b"transfer-encoding" in request.headers
+        self.length = None if has_stream or b"content-length" not in request.headers else declared_length(request)
+        self.is_empty = not has_stream and not self.length
+        self.on_progress: Callable[[], None] | None = None
+        self._request = request
+        self._limit_bytes = limit_bytes
+        self._pause_seconds = pause_seconds
+        self._ahead: deque[bytes] = deque()
+        self._received = 0
+        self._is_read = self.is_empty
+        request.is_uploading = not self.is_empty
+
+    async def peek(self, limit_bytes: int) -> bytes:
+        """The whole body where it has at most `limit_bytes`, else about so much of it; all of it is yielded again."""
+        size = sum(map(len, self._ahead))
+        while size < limit_bytes and not self._is_read:
+            piece = await self._receive()
+            size += len(piece)
+            self._ahead.append(piece)
+        return b"".join(self._ahead)
+
+    @property
+    def whole(self) -> bytes | None:
+        """The body, if all of it is in memory."""
+        return b"".join(self._ahead) if self._is_read else None
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.on_progress is not None:
+            self.on_progress()
+        if self._ahead:
+            return self._ahead.popleft()
+        if self._is_read:
+            raise StopAsyncIteration
+        return await self._receive()
+
+    async def _receive(self) -> bytes:
+        self._request.has_reader = True
+        try:
+            async with asyncio.timeout(self._pause_seconds):
+                message = await self._request.receive()
+        except TimeoutError:
+            raise Problem(
+                "request-timeout",
+                f"No more of the body arrived within {self._pause_seconds:g} seconds.",
+                headers={"Connection": "close"},
+            ) from None
+        except asyncio.CancelledError:
+            # No one takes the rest.
+            self._request.end_upload(is_disconnected=False)
+            raise
+        if message["type"] == "http.disconnect":
+            self._request.end_upload(is_disconnected=True)
+            raise Problem("invalid-request", "The connection closed before the body was complete.")
+        piece: bytes = message.get("body", b"")
+        self._received += len(piece)
+        if self._received > self._limit_bytes:
+            raise too_large(self._limit_bytes)
+        if not message.get("more_body", False):
+            self._is_read = True
+            self._request.end_upload(is_disconnected=False)
+        return piece

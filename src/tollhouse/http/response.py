@@ -170,6 +170,8 @@ def is_not_modified(response: Response, request: HttpRequest) -> bool:
 
 async def send_response(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
     """Send the response, or 304 in its place; return the status sent."""
+    if response.passes_through:
+        return await _pass_on(response, usage, request, send)
     headers: Headers = [(b"x-request-id", request.id.encode()), *_head(response), *usage]
     if response.stream is not None:
         headers.append((b"content-type", response.media_type.encode()))
@@ -192,13 +194,33 @@ async def send_response(response: Response, usage: Headers, request: HttpRequest
     return response.status
 
 
+async def _pass_on(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
+    """Send somebody else's response as it is, with the headers that browsers and callers of this server rely on."""
+    exposed = [value for name, value in response.headers if name == b"access-control-expose-headers"]
+    headers: Headers = [
+        (b"x-request-id", request.id.encode()),
+        (b"access-control-allow-origin", b"*"),
+        (b"access-control-expose-headers", b", ".join((_READABLE_BY_PAGES, *exposed))),
+        *(header for header in response.headers if header[0] != b"access-control-expose-headers"),
+        *usage,
+    ]
+    if response.stream is not None:
+        await _send(send, response.status, headers, b"", more=True)
+        await _stream(response.stream, request, send)
+        return response.status
+    if request.method != "HEAD" and response.status not in {204, 304}:
+        headers.append((b"content-length", b"%d" % len(response.body)))
+    await _send(send, response.status, headers, response.body)
+    return response.status
+
+
 async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more: bool = False) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
 async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, send: Send) -> None:
-    """Send pieces as they come; stop when the client disconnects."""
+    """Send pieces as they come; stop when the client disconnects. Raises what making them raises."""
     sending = asyncio.ensure_future(_send_pieces(pieces, send))
     disconnect = asyncio.ensure_future(request.wait_for_disconnect())
     try:
@@ -206,8 +228,10 @@ async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, sen
     finally:
         for task in (sending, disconnect):
             task.cancel()
-        await asyncio.gather(sending, disconnect, return_exceptions=True)
+        outcome, _ = await asyncio.gather(sending, disconnect, return_exceptions=True)
         await pieces.aclose()
+    if isinstance(outcome, Exception):
+        raise outcome
 
 
 async def _send_pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:

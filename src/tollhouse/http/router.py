@@ -13,13 +13,17 @@ from tollhouse.caller import Caller, VisitorCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import Endpoint, Request, Response
-from tollhouse.http.request import HttpRequest, check_content_encoding, receive_body
+from tollhouse.http.request import ADDRESS_LIMIT_BYTES, HttpRequest, Upload, check_content_encoding, receive_body
 from tollhouse.http.request_parser import parse_body, parse_query
 from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
 from tollhouse.statistics.recorder import Payment
 
-_PARAMETER = re.compile(r"\{(\w+)\}")
+_PARAMETER = re.compile(r"\{(\w+(?::path)?)\}")
+
+
+COMPARED_BODY_BYTES = 1_048_576
+"""How much of a body that is passed on is read before it is paid for, and must be the same when it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +41,39 @@ Methods = dict[str, Route]
 ErrorPage = Callable[[Problem, HttpRequest, Route | None], Response]
 
 
+LITERAL, PATTERN = 2, 1
+"""How exactly a template names a path: by itself, with parameters; `{rest:path}` with what lies below it, 0."""
+
+
+class _Template:
+    """A path with parameters, which ends in `{name:path}` where everything below belongs to it."""
+
+    def __init__(self, text: str) -> None:
+        *_, last = parts = _PARAMETER.split(text)
+        self.is_open = len(parts) > 1 and parts[-2].endswith(":path")
+        if ":path}" in text and (last or text.count(":path}") > 1 or not self.is_open):
+            raise ValueError(f"`{{name:path}}` stands at the end of a path: {text}")
+        self.depth = len(parts[0])
+        self.methods: Methods = {}
+        pattern = "".join(_group(part) if index % 2 else re.escape(part) for index, part in enumerate(parts))
+        self.match = re.compile(pattern).fullmatch
+        self.match_loosely = re.compile(pattern, re.IGNORECASE).fullmatch
+
+
+def _group(name: str) -> str:
+    length = r"[^\x00-\x1f]*" if name.endswith(":path") else r"[^/\x00-\x1f]{1,200}"
+    return f"(?P<{name.partition(':')[0]}>{length})"
+
+
 class Router:
     """The routes of one host. `error_page`, if it is set, renders a problem for a browser that opens a page."""
 
     def __init__(self) -> None:
         self.error_page: ErrorPage | None = None
         self._literal: dict[str, Methods] = {}
-        self._patterns: list[tuple[re.Pattern[str], Methods]] = []
-        self._templates: dict[str, Methods] = {}
+        self._loosely: dict[str, Methods] = {}
+        self._patterns: list[_Template] = []
+        self._templates: dict[str, _Template] = {}
 
     def mount(self, service: Service, prefix: str) -> None:
         """Mount a service's endpoints under `prefix` (empty for the root)."""
@@ -52,30 +81,48 @@ class Router:
             self.add(service, endpoint, prefix)
 
     def add(self, service: Service, endpoint: Endpoint, prefix: str) -> None:
-        """Add one endpoint, which counts as the service's."""
-        self._methods(prefix + endpoint.path)[endpoint.method] = Route(service, endpoint, prefix)
+        """Add one endpoint, which counts as the service's. Raises ValueError for a template that is not one."""
+        template = prefix + endpoint.path
+        route = Route(service, endpoint, prefix)
+        self._methods(template)[endpoint.method] = route
+        if "{" not in template:
+            self._loosely.setdefault(_loose(template), {})[endpoint.method] = route
 
     def find(self, request: HttpRequest) -> tuple[Route, dict[str, str]]:
         """The route and its path parameters. Raises Problem `not-found` or `method-not-allowed`."""
-        return self.match("GET" if request.method == "HEAD" else request.method, request.path)
+        return self.match(request.method, request.path)
 
     def match(self, method: str, path: str) -> tuple[Route, dict[str, str]]:
-        """The route of a method and path. Raises Problem `not-found` or `method-not-allowed`."""
-        methods, parameters = self._at(path)
-        route = methods.get(method)
-        if route is None:
-            allowed = allowed_methods(methods)
+        """The route of a method and path, for HEAD that of GET where it has none of its own.
+
+        Raises Problem `not-found`, `method-not-allowed`, or `invalid-request` for a path that an upstream may take for
+        another one.
+        """
+        result = self._search(path, method)
+        if result is None:
+            allowed = allowed_methods(self.routes(path))
             raise Problem(
                 "method-not-allowed",
                 f"{method} is not allowed on this path. Allowed: {', '.join(allowed)}.",
                 headers={"Allow": ", ".join(allowed)},
                 allowed=allowed,
             )
+        route, parameters, exactness = result
+        if route.endpoint.passes_through and exactness < LITERAL:
+            self._check_exactness(route, exactness, method, path)
         return route, parameters
 
     def routes(self, path: str) -> Mapping[str, Route]:
         """The routes of a path by method. Raises Problem `not-found`."""
-        return self._at(path)[0]
+        methods = dict(self._literal.get(path, {}))
+        for template in self._patterns:
+            if template.match(path):
+                methods = template.methods | methods
+                if not template.is_open:
+                    break
+        if not methods:
+            raise Problem("not-found", "No endpoint at this path.")
+        return methods
 
     def literal_paths(self) -> list[str]:
         """The paths without parameters that GET answers."""
@@ -85,23 +132,61 @@ class Router:
         if "{" not in template:
             return self._literal.setdefault(template, {})
         if template not in self._templates:
-            pattern = "".join(
-                rf"(?P<{part}>[^/\x00-\x1f]{{1,200}})" if index % 2 else re.escape(part)
-                for index, part in enumerate(_PARAMETER.split(template))
-            )
-            self._templates[template] = {}
-            self._patterns.append((re.compile(pattern), self._templates[template]))
-        return self._templates[template]
+            added = self._templates[template] = _Template(template)
+            self._patterns.append(added)
+            # What takes everything below comes last, and the deepest of those first.
+            self._patterns.sort(key=lambda one: (one.is_open, -one.depth if one.is_open else 0))
+        return self._templates[template].methods
 
-    def _at(self, path: str) -> tuple[Methods, dict[str, str]]:
-        literal = self._literal.get(path)
-        if literal is not None:
-            return literal, {}
-        for pattern, methods in self._patterns:
-            match = pattern.fullmatch(path)
+    def _search(self, path: str, method: str) -> tuple[Route, dict[str, str], int] | None:
+        """The route, its parameters and how exactly it names the path; None where no method of the path fits."""
+        methods = self._literal.get(path)
+        if methods is not None and (route := _of(methods, method)) is not None:
+            return route, {}, LITERAL
+        for template in self._patterns:
+            # A method that a path does not have may belong to what takes everything below a shorter one.
+            if methods is not None and not template.is_open:
+                continue
+            match = template.match(path)
             if match:
-                return methods, match.groupdict()
-        raise Problem("not-found", "No endpoint at this path.")
+                methods = template.methods
+                if (route := _of(methods, method)) is not None:
+                    return route, match.groupdict(), _exactness(template)
+        return None
+
+    def _check_exactness(self, route: Route, exactness: int, method: str, path: str) -> None:
+        """Refuse a path that differs from that of another route, with other terms, only by what servers overlook.
+
+        Many take `/Paid`, `//paid`, `/paid/` and `/%70aid%2F` for `/paid`, which may cost more than what is below `/`.
+        """
+        loose = _loose(path)
+        other = _of(self._loosely.get(loose, {}), method)
+        if other is None:
+            matching = (one for one in self._patterns if _exactness(one) > exactness and one.match_loosely(loose))
+            other = next((near for one in matching if (near := _of(one.methods, method))), None)
+        if other is not None and other.endpoint.terms != route.endpoint.terms:
+            raise Problem(
+                "invalid-request",
+                f"Send the path as it is declared: {other.prefix}{other.endpoint.path}.",
+                allowed=[other.prefix + other.endpoint.path],
+            )
+
+
+def _exactness(template: _Template) -> int:
+    return template.depth - ADDRESS_LIMIT_BYTES if template.is_open else PATTERN
+
+
+def _of(methods: Mapping[str, Route], method: str) -> Route | None:
+    route = methods.get(method)
+    return methods.get("GET") if route is None and method == "HEAD" else route
+
+
+_OVERLOOKED = re.compile(r"(?:/|\\|%2f|%5c)+", re.IGNORECASE)
+
+
+def _loose(path: str) -> str:
+    """The path without what servers overlook: case, repeated and encoded slashes, a slash at the end."""
+    return _OVERLOOKED.sub("/", path.partition(";")[0]).rstrip("/").lower()
 
 
 def allowed_methods(methods: Mapping[str, Route]) -> list[str]:
@@ -110,7 +195,10 @@ def allowed_methods(methods: Mapping[str, Route]) -> list[str]:
 
 
 class Call:
-    """A request with its route, and what admission finds out about it: who calls from where, and what is paid."""
+    """A request with its route, and what admission finds out about it: who calls from where, and what is paid.
+
+    `paying` is what pays for it if it is answered, and `payment` what did; `payer` is the wallet of an x402 payment.
+    """
 
     __slots__ = (
         "_body",
@@ -119,6 +207,8 @@ class Call:
         "address",
         "caller",
         "charged_micros",
+        "payer",
+        "paying",
         "payment",
         "request",
         "route",
@@ -134,6 +224,8 @@ class Call:
         self.caller: Caller | None = None
         self.payment: Payment = ""
         self.charged_micros = 0
+        self.paying: Payment = ""
+        self.payer = ""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -146,9 +238,11 @@ class Call:
         return self.request.path[len(self.route.prefix) :]
 
     async def body(self) -> bytes:
-        """The whole body, read once; empty where the endpoint takes none."""
+        """The whole body, read once; empty where the endpoint takes none. Of one that is passed on, the beginning."""
+        if self._body is None and self.endpoint.passes_through:
+            self._body = await self._upload().peek(COMPARED_BODY_BYTES)
         if self._body is None:
-            limit, deadline = self._settings.body_limit_bytes, self._settings.request_deadline_seconds
+            limit, deadline = self._body_limit(), self._settings.request_deadline_seconds
             has_body = self.endpoint.body is not None or self.endpoint.takes_bytes
             if has_body:
                 check_content_encoding(self.request)
@@ -158,6 +252,9 @@ class Call:
     async def handle(self, caller: Caller, address: str) -> Response:
         """Parse the request and run the handler. Raises Problem."""
         endpoint, request = self.endpoint, self.request
+        if endpoint.passes_through:
+            self._upload()
+            return await self._run(Request(None, None, *self._known(caller, address, "")))
         query = parse_query(request.query, endpoint.query)
         media_type = negotiate_media_type(endpoint, request.header(b"accept"), getattr(query, "format", None))
         if isinstance(caller, VisitorCaller) and media_type not in endpoint.visit_types:
@@ -168,7 +265,26 @@ class Call:
         body: Any = await self.body()
         if endpoint.body is not None and not endpoint.takes_bytes:
             body = parse_body(body, request.header(b"content-type"), endpoint.body)
-        parsed = Request(query, body, self._parameters, caller, address, media_type, request)
+        return await self._run(Request(query, body, *self._known(caller, address, media_type)))
+
+    def _known(self, caller: Caller, address: str, media_type: str) -> tuple[Any, ...]:
+        """The members of a Request after the query and the body."""
+        about = caller, address, media_type, self.request
+        return self._parameters, *about, self.route.prefix, self.paying, self.payer
+
+    def _body_limit(self) -> int:
+        limit = self.endpoint.body_limit_bytes
+        return self._settings.body_limit_bytes if limit is None else limit
+
+    def _upload(self) -> Upload:
+        """The body that is passed on. Raises Problem `payload-too-large`."""
+        request = self.request
+        if request.upload is None:
+            request.upload = Upload(request, self._body_limit(), self._settings.request_deadline_seconds)
+        return request.upload
+
+    async def _run(self, parsed: Request[Any, Any]) -> Response:
+        endpoint = self.endpoint
         if tracing.is_on():
             with tracing.span("handler"):
                 result = await endpoint.handler(parsed)

@@ -11,7 +11,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.call_record import UNROUTED, record_call
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
-from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, drain_body
+from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, check_upgrade, drain_body
 from tollhouse.http.response import opens_page, render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
 from tollhouse.logs import logger
@@ -93,6 +93,8 @@ class Server:
                 admitted = Admitted(_options(router.routes(request.path), request))
             else:
                 route, parameters = router.find(request)
+                if route.endpoint.passes_through:
+                    check_upgrade(request)
                 call = Call(self._settings, request, route, parameters)
                 admitted = await self._admission.admit(call)
         except Problem as problem:
@@ -107,16 +109,22 @@ class Server:
             refusal = Problem("internal-error", _INTERNAL)
             admitted = Admitted(_problem_response(refusal, route, request, router))
         await drain_body(request)
-        if admitted.is_paid:
-            status = await _send_paid(admitted, request, send)
-        else:
-            status = await send_response(admitted.response, admitted.usage, request, send)
+        cut: Exception | None = None
+        try:
+            status = await _send_answer(admitted, request, send)
+        except Exception as failure:  # noqa: BLE001 - raised again, once the request is recorded
+            status, cut = admitted.response.status, failure
+        request.end()
         ended = perf_counter()
         address = (call and call.address) or self._address(request.peer, request.header(b"x-forwarded-for"))
         record_call(self._recorder, request, route, call, status, refusal, address, ended - begun, ended)
         # Building a log line costs time even where the level drops it.
         if status >= FIRST_ERROR or ended - begun > SLOW_SECONDS or self._logs_all:
             _log(request, route, status, ended - begun)
+        if cut is not None:
+            # The client must see that the response is not whole: an exception makes Granian close the connection.
+            log.warning("response cut", request_id=request.id, path=request.path, cause=str(cut) or type(cut).__name__)
+            raise cut
 
 
 _INTERNAL = "Internal error. The operator can find it in the log by the request id."
@@ -132,8 +140,10 @@ def _problem_response(problem: Problem, route: Route | None, request: HttpReques
     return render_problem(problem, request.id)
 
 
-async def _send_paid(admitted: Admitted, request: HttpRequest, send: Send) -> int:
-    """Send a paid response, and report it as delivered if the client was still connected."""
+async def _send_answer(admitted: Admitted, request: HttpRequest, send: Send) -> int:
+    """Send the response. A paid one is reported as delivered if the client was still connected at its end."""
+    if not admitted.is_paid:
+        return await send_response(admitted.response, admitted.usage, request, send)
     is_delivered = False
     try:
         failpoints.reach("paid-answer.before-send")
