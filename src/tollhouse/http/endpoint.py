@@ -1,9 +1,9 @@
 """Endpoints, declared once: route, limits, OpenAPI description and price list read the declaration."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from inspect import getdoc
-from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct
 
@@ -41,13 +41,24 @@ class Request(Struct, Generic[Query, Body], frozen=True):
     payer: str = ""
 
 
+class ByteStream(Protocol):
+    """Bytes as they come, such as an async generator of them. Closing it ends the work behind it."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]: ...
+
+    async def __anext__(self) -> bytes: ...
+
+    async def aclose(self) -> None: ...
+
+
 @dataclass(slots=True)
 class Response:
     """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
     `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not. One that `is_free`
     costs neither money nor allowance. One that `passes_through` is somebody else's: its status, headers and body are
-    sent as they are, with this server's headers about the call. Its `stream` raises when it breaks.
+    sent as they are, with this server's headers about the call. Its `stream` raises when it breaks; `stream_length` is
+    its number of bytes where that is known.
     """
 
     body: bytes
@@ -59,7 +70,8 @@ class Response:
     is_free: bool = False
     delivered: Callable[[], None] | None = None
     undelivered: Callable[[], None] | None = None
-    stream: AsyncGenerator[bytes, None] | None = None
+    stream: ByteStream | None = None
+    stream_length: int | None = None
     passes_through: bool = False
     compressed: dict[str, bytes] = field(default_factory=dict)
     head: tuple[tuple[bytes, bytes], ...] = ()

@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -12,7 +12,7 @@ import msgspec
 import zstandard
 
 from tollhouse.errors import CODES, Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Response
+from tollhouse.http.endpoint import JSON, ByteStream, Endpoint, Response
 from tollhouse.http.request import HttpRequest, Send
 
 
@@ -219,7 +219,7 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more:
     await send({"type": "http.response.body", "body": body, "more_body": more})
 
 
-async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, send: Send) -> None:
+async def _stream(pieces: ByteStream, request: HttpRequest, send: Send) -> None:
     """Send pieces as they come; stop when the client disconnects. Raises what making them raises."""
     sending = asyncio.ensure_future(_send_pieces(pieces, send))
     disconnect = asyncio.ensure_future(request.wait_for_disconnect())
@@ -234,7 +234,7 @@ async def _stream(pieces: AsyncGenerator[bytes, None], request: HttpRequest, sen
         raise outcome
 
 
-async def _send_pieces(pieces: AsyncGenerator[bytes, None], send: Send) -> None:
+async def _send_pieces(pieces: ByteStream, send: Send) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b"", "more_body": False})

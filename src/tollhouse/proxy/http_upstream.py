@@ -31,6 +31,7 @@ class HttpUpstream:
             raise ValueError("an upstream is an http:// or https:// URL without query and fragment")
         if parts.username is not None or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError("an upstream's URL is printable ASCII without user and password")
+        self.url = url
         self._host = parts.hostname
         self._tls = (tls or ssl.create_default_context()) if parts.scheme == "https" else None
         self._port = parts.port or (443 if self._tls else 80)

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from tollhouse.http.endpoint import ByteStream
 from tollhouse.http.request import HttpRequest
 
 Headers = list[tuple[bytes, bytes]]
@@ -29,27 +30,17 @@ class OutgoingRequest:
     received: HttpRequest
 
 
-class AnswerBody(Protocol):
-    """The bytes of an answer without their transfer coding, but in their content coding. An async generator is one.
-
-    Iterating raises UpstreamFailure when the answer is cut. Closing ends the request at the upstream, which then may
-    stop its work, and does no harm after the end.
-    """
-
-    def __aiter__(self) -> AsyncIterator[bytes]: ...
-
-    async def __anext__(self) -> bytes: ...
-
-    async def aclose(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class UpstreamAnswer:
-    """The final answer (never 1xx). `headers` are as sent, with lower-case names."""
+    """The final answer (never 1xx). `headers` are as sent, with lower-case names.
+
+    `body` yields the bytes without their transfer coding, but in their content coding. It raises UpstreamFailure when
+    the answer is cut. Closing it ends the request at the upstream, and does no harm after its end.
+    """
 
     status: int
     headers: Headers
-    body: AnswerBody
+    body: ByteStream
 
 
 class UpstreamFailure(Exception):
@@ -65,7 +56,9 @@ class UpstreamFailure(Exception):
 
 
 class Upstream(Protocol):
-    """Answers requests. Many may be in progress at once."""
+    """Answers requests. Many may be in progress at once. `url` is its address; empty in this process."""
+
+    url: str
 
     async def send(self, request: OutgoingRequest) -> UpstreamAnswer:
         """Send a request; the answer once its head is there. Cancelling ends the request.

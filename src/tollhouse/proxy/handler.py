@@ -1,0 +1,278 @@
+"""The handler of proxied endpoints: passes a request to an upstream and its answer back."""
+
+import asyncio
+import re
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import ByteStream, Request, Response
+from tollhouse.http.request import HttpRequest, Upload
+from tollhouse.logs import logger
+from tollhouse.proxy.caller_header import CallerSigner
+from tollhouse.proxy.circuit_breaker import CircuitBreaker
+from tollhouse.proxy.headers import CALLER, forwarded, returned, rewritten
+from tollhouse.proxy.upstream import OutgoingRequest, Upstream, UpstreamAnswer, UpstreamFailure
+
+log = logger("proxy")
+
+WATCH_AFTER_SECONDS = 0.05
+"""An answer that comes sooner is not worth a look whether the client is still there."""
+BUFFER_SECONDS = 0.25
+"""How long an answer without a length is read before what there is of it is passed on."""
+
+_REFUSES_US = frozenset({401, 402, 407})
+"""Statuses that are about this server's credentials at the upstream, not about the caller's."""
+_UNCOUNTED = frozenset({403, 429})
+_NO_BODY = frozenset({204, 304})
+_DOTS = re.compile(rb"(?:^|[/\\]|%2f|%5c)(?:\.|%2e){1,2}(?:$|[/\\;]|%2f|%5c|%3b)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyRules:
+    """What is declared for an upstream. Times are in seconds, sizes in bytes.
+
+    `name` is the service's. `set_headers` (names in lower case) replace what the client sends under those
+    names. `answer_seconds`: until the head of an answer, from the end of the request. `pause_seconds`: between two
+    pieces of an answer. `total_seconds`: until the end of an answer; None for no limit. An answer that has more than
+    `buffer_bytes` is passed on as it comes. `caller_key` signs `Tollhouse-Caller`; empty for no such header. With
+    `passes_authentication` the upstream's own 401, 402 and 407 are passed on, which otherwise are a 502: the caller
+    cannot mend credentials of this server. `passes_cookies`: `Cookie` and `Set-Cookie` are passed on.
+    """
+
+    name: str
+    set_headers: tuple[tuple[bytes, bytes], ...] = ()
+    answer_seconds: float = 30.0
+    pause_seconds: float = 60.0
+    total_seconds: float | None = None
+    buffer_bytes: int = 1_048_576
+    caller_key: bytes = b""
+    passes_authentication: bool = False
+    passes_cookies: bool = False
+
+
+class Proxy:
+    """Passes requests on to one upstream. `handle` is the handler of endpoints that pass through."""
+
+    def __init__(
+        self, upstream: Upstream, rules: ProxyRules, settings: Settings, breaker: CircuitBreaker | None = None
+    ) -> None:
+        self._upstream = upstream
+        self._rules = rules
+        self._trusted = settings.trusted_networks()
+        self._breaker = breaker or CircuitBreaker(rules.name)
+        issuer = settings.public_url.rstrip("/") or "tollhouse"
+        self._signer = CallerSigner(rules.caller_key, rules.name, issuer) if rules.caller_key else None
+
+    async def close(self) -> None:
+        """Close the upstream's connections."""
+        await self._upstream.close()
+
+    async def handle(self, request: Request[Any, Any]) -> Response:
+        """The upstream's answer: whole where it is short, else with its stream, which raises a Problem when it breaks.
+
+        Raises Problem `upstream-unavailable`, `upstream-timeout`, `upstream-suspended`, and those of the upload.
+        """
+        received = request.http
+        assert received is not None, "the endpoint passes through"
+        assert received.upload is not None, "the endpoint passes through"
+        outgoing = self._outgoing(request, received, received.upload)
+        self._breaker.check()
+        try:
+            answer = await self._send(outgoing, received, received.upload)
+        except UpstreamFailure as failure:
+            raise self._failed(failure, received) from None
+        if answer.status in _REFUSES_US and not self._rules.passes_authentication:
+            await answer.body.aclose()
+            self._breaker.succeed()
+            log.warning("upstream refused this server", upstream=self._rules.name, status=answer.status)
+            raise Problem(
+                "upstream-unavailable",
+                "The upstream refused this server's credentials. The operator can find this in the log.",
+                upstream=self._rules.name,
+            )
+        return await self._response(answer, request, received)
+
+    def _outgoing(self, request: Request[Any, Any], received: HttpRequest, upload: Upload) -> OutgoingRequest:
+        """Raises Problem `invalid-request` for a path that leaves the upstream's."""
+        path = received.raw_path
+        if request.prefix:
+            # As many segments as the prefix has, however they are encoded.
+            below = path.split(b"/", request.prefix.count("/") + 1)
+            path = b"/" + below[-1] if len(below) > request.prefix.count("/") + 1 else b"/"
+        if b"." in path or b"%2" in path:
+            check_segments(path)
+        added = self._rules.set_headers
+        if self._signer is not None:
+            added = (*added, (CALLER, self._signer.sign(request, received.id)))
+        headers = forwarded(received, request.prefix, added, self._trusted, passes_cookies=self._rules.passes_cookies)
+        body: bytes | AsyncIterator[bytes] | None = None
+        if not upload.is_empty:
+            body = upload if (whole := upload.whole) is None else whole
+            if whole is None and b"expect" in received.headers:
+                headers.append((b"expect", b"100-continue"))
+        length = len(body) if isinstance(body, bytes) else upload.length
+        return OutgoingRequest(received.method, path, received.query, headers, body, length, received)
+
+    async def _send(self, outgoing: OutgoingRequest, received: HttpRequest, upload: Upload) -> UpstreamAnswer:
+        """The answer, unless it comes too late or the client leaves. Raises UpstreamFailure, Problem."""
+        loop, seconds = asyncio.get_running_loop(), self._rules.answer_seconds
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                is_waiting = True
+
+                def end_wait() -> None:
+                    if is_waiting:
+                        deadline.reschedule(loop.time())
+
+                watching = loop.call_later(WATCH_AFTER_SECONDS, received.call_on_disconnect, end_wait)
+                upload.on_progress = lambda: deadline.reschedule(loop.time() + seconds)
+                try:
+                    return await self._upstream.send(outgoing)
+                finally:
+                    is_waiting = False
+                    watching.cancel()
+                    upload.on_progress = None
+        except TimeoutError:
+            if received.is_disconnected():
+                raise Problem("invalid-request", "The connection closed before the answer.") from None
+            raise UpstreamFailure("timeout", f"no answer within {seconds:g} s") from None
+
+    async def _response(self, answer: UpstreamAnswer, request: Request[Any, Any], received: HttpRequest) -> Response:
+        """The whole answer if it is short and comes at once, else its stream. Raises Problem."""
+        rules, status = self._rules, answer.status
+        fields = dict(answer.headers)
+        declared = fields.get(b"content-length", b"")
+        length = int(declared) if declared.isdigit() else None
+        media_type = fields.get(b"content-type", b"").decode("latin-1")
+        has_no_body = received.method == "HEAD" or status in _NO_BODY
+        is_long = (length or 0) > rules.buffer_bytes or media_type.lower().startswith("text/event-stream")
+        stream = AnswerStream(answer.body, rules, self._breaker.succeed, partial(self._failed, received=received))
+        try:
+            is_whole = has_no_body or (not is_long and await stream.read_ahead(is_open=length is None))
+        except BaseException:
+            await stream.aclose()
+            raise
+        headers = returned(
+            answer.headers, keeps_length=has_no_body or not is_whole, passes_cookies=rules.passes_cookies
+        )
+        public = received.root_path + request.prefix
+        response = Response(
+            b"",
+            media_type,
+            headers=tuple(rewritten(headers, self._upstream.url, public)),
+            status=status,
+            is_free=status >= 500 or status in _UNCOUNTED,
+            passes_through=True,
+        )
+        if is_whole:
+            self._breaker.succeed()
+            response.body = b"" if has_no_body else stream.taken()
+            await stream.aclose()
+        else:
+            response.stream = stream
+            response.stream_length = length
+        return response
+
+    def _failed(self, failure: UpstreamFailure, received: HttpRequest) -> Problem:
+        """Count and log a failure; the problem for the caller."""
+        self._breaker.fail()
+        name = self._rules.name
+        log.warning("upstream failed", upstream=name, kind=failure.kind, cause=str(failure), request_id=received.id)
+        if failure.kind == "timeout":
+            return Problem("upstream-timeout", "The upstream did not answer in time.", upstream=name)
+        detail = {
+            "unreachable": "The upstream cannot be reached.",
+            "cut": "The upstream closed the connection before its answer was complete.",
+            "invalid": "The upstream's answer is not valid HTTP.",
+        }[failure.kind]
+        return Problem("upstream-unavailable", detail, upstream=name)
+
+
+class AnswerStream:
+    """The pieces of an answer, each within the time for it. Raises Problem when the answer is cut."""
+
+    def __init__(
+        self,
+        body: ByteStream,
+        rules: ProxyRules,
+        succeed: Callable[[], None],
+        problem_of: Callable[[UpstreamFailure], Problem],
+    ) -> None:
+        self._body = body
+        self._rules = rules
+        self._succeed = succeed
+        self._problem_of = problem_of
+        self._ahead: deque[bytes] = deque()
+        self._next: asyncio.Task[bytes] | None = None
+        total, loop = rules.total_seconds, asyncio.get_running_loop()
+        self._ends_at = None if total is None else loop.time() + total
+
+    async def read_ahead(self, *, is_open: bool) -> bool:
+        """Whether the whole answer arrived within the buffer; one that `is_open` may take its time. Raises Problem."""
+        size, limit = 0, self._rules.buffer_bytes
+        until = asyncio.get_running_loop().time() + BUFFER_SECONDS
+        while size <= limit:
+            if is_open and not await self._has_next(until):
+                return False
+            try:
+                piece = await self._piece()
+            except StopAsyncIteration:
+                return True
+            size += len(piece)
+            self._ahead.append(piece)
+        return False
+
+    def taken(self) -> bytes:
+        """What was read ahead."""
+        return b"".join(self._ahead)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """The next piece. Raises Problem `upstream-unavailable`, `upstream-timeout`."""
+        if self._ahead:
+            return self._ahead.popleft()
+        return await self._piece()
+
+    async def aclose(self) -> None:
+        """End the request at the upstream, unless its answer has ended."""
+        if self._next is not None:
+            self._next.cancel()
+            await asyncio.gather(self._next, return_exceptions=True)
+        await self._body.aclose()
+
+    async def _has_next(self, until: float) -> bool:
+        """Whether there is a piece, or the end, at that time."""
+        self._next = asyncio.ensure_future(self._body.__anext__())
+        await asyncio.wait({self._next}, timeout=max(0.0, until - asyncio.get_running_loop().time()))
+        return self._next.done()
+
+    async def _piece(self) -> bytes:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._rules.pause_seconds
+        if self._ends_at is not None:
+            deadline = min(deadline, self._ends_at)
+        try:
+            async with asyncio.timeout_at(deadline):
+                waiting, self._next = self._next, None
+                piece = await (self._body.__anext__() if waiting is None else waiting)
+        except StopAsyncIteration:
+            self._succeed()
+            raise
+        except TimeoutError:
+            raise self._problem_of(UpstreamFailure("timeout", "the answer paused too long")) from None
+        except UpstreamFailure as failure:
+            raise self._problem_of(failure) from None
+        return piece
+
+
+def check_segments(path: bytes) -> None:
+    """Raises Problem `invalid-request` for a path with `.` or `..` as a segment, encoded or not."""
+    if _DOTS.search(path):
+        raise Problem("invalid-request", "A path must not have `.` or `..` as a segment.")
