@@ -313,7 +313,9 @@ def _mcp(context: AppContext, admission: Admission, service: Service, prefix: st
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:
     plans = [plan.described() for plan in context.plans.all]
     base_url = f"{context.settings.link_root}{prefix}" or "/"
-    router.mount(with_housekeeping(service, base_url, pages, plans), prefix)
+    whole, document = with_housekeeping(service, base_url, pages, plans)
+    router.mount(whole, prefix)
+    context.offers.describe(service.name, document)
 
 
 def _tune_garbage_collector() -> None:

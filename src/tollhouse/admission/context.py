@@ -10,6 +10,7 @@ from tollhouse.accounts.keys import KeyRing, open_key_ring
 from tollhouse.accounts.plans import Plans, open_plans
 from tollhouse.accounts.subscriptions.stripe_client import StripeApi, open_stripe
 from tollhouse.accounts.wallets import WalletRegistry
+from tollhouse.admission.offers import Offers
 from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.admission.visits import Visits
 from tollhouse.config.settings import SettingError, Settings
@@ -46,6 +47,7 @@ class AppContext:
     per_request: PayPerRequest
     stripe: StripeApi | None
     started_at: float
+    offers: Offers
 
     def uptime_seconds(self) -> int:
         """Seconds since this process started to serve."""
@@ -88,6 +90,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             per_request=await stack.enter_async_context(open_pay_per_request(settings, database, ledger)),
             stripe=await stack.enter_async_context(open_stripe(settings)),
             started_at=clock.seconds(),
+            offers=Offers(),
         )
 
 

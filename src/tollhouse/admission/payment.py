@@ -1,5 +1,6 @@
 """Payment per request (x402), and responses stored until their payer has them."""
 
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from tollhouse import tracing
@@ -11,7 +12,7 @@ from tollhouse.http.router import Call
 from tollhouse.metering.attempts import Attempts
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, PaidResponse
-from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid, read_payment
+from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, Challenge, challenge, payment_invalid, read_payment
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
 from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
@@ -50,7 +51,7 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     request = call.request
     payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
     if context.per_request.x402 is None or payment is None:
-        raise _required(context.per_request.x402, call, _resource(context, call))
+        raise _required(context, call)
     resource = _resource(context, call)
     accepts = context.per_request.x402.accepts(_price(call))
     print_of_call = fingerprint(request, await call.body())
@@ -69,7 +70,7 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
             outcome = await context.per_request.x402.claim(payment, accepts, print_of_call, resource.url)
         if isinstance(outcome, VerificationFailure):
             reason = outcome.reason
-            raise payment_invalid(outcome, challenge(resource, accepts, reason))
+            raise payment_invalid(outcome, _challenge(context, call, accepts, reason))
     return outcome
 
 
@@ -80,14 +81,21 @@ def party(payment: Payment) -> str:
 
 def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
     """The 402 for a payment whose settlement moved no money."""
-    return payment_invalid(outcome, challenge(_resource(context, call), x402.accepts(_price(call)), outcome.reason))
+    return payment_invalid(outcome, _challenge(context, call, x402.accepts(_price(call)), outcome.reason))
 
 
-def _required(x402: X402 | None, call: Call, resource: Resource) -> Problem:
+def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], error: str) -> Challenge:
+    """Ask for a payment of this call, and say how the operation is called."""
+    extensions = context.offers.extensions(call.route, call.tool) if accepts else {}
+    return challenge(_resource(context, call), accepts, error, extensions)
+
+
+def _required(context: AppContext, call: Call) -> Problem:
+    x402 = context.per_request.x402
     accepts = x402.accepts(_price(call)) if x402 else []
     how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
     error = "Free allowance exceeded: pay for this request." if accepts else PAYMENT_NOT_CONFIGURED
-    return challenge(resource, accepts, error).problem(
+    return _challenge(context, call, accepts, error).problem(
         "payment-required",
         f"Free allowance exceeded for this address. {how_to_pay} Other ways to pay: wallet credit, with "
         "POST /api/agent/register, or the API key of a paid plan, with POST /api/keys/create.",

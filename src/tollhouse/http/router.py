@@ -198,6 +198,7 @@ class Call:
     """A request with its route, and what admission finds out about it: who calls from where, and what is paid.
 
     `paying` is what pays for it if it is answered, and `payment` what did; `payer` is the wallet of an x402 payment.
+    `tool` is the name of the MCP tool that was called; empty for a call over HTTP.
     """
 
     __slots__ = (
@@ -212,14 +213,18 @@ class Call:
         "payment",
         "request",
         "route",
+        "tool",
     )
 
-    def __init__(self, settings: Settings, request: HttpRequest, route: Route, parameters: dict[str, str]) -> None:
+    def __init__(
+        self, settings: Settings, request: HttpRequest, route: Route, parameters: dict[str, str], *, tool: str = ""
+    ) -> None:
         self._settings = settings
         self._parameters = parameters
         self._body: bytes | None = None
         self.request = request
         self.route = route
+        self.tool = tool
         self.address = ""
         self.caller: Caller | None = None
         self.payment: Payment = ""

@@ -20,23 +20,22 @@ YAML = "application/yaml"
 
 def with_housekeeping(
     service: Service, base_url: str, pages: Sequence[Endpoint], plans: Sequence[dict[str, Any]]
-) -> Service:
-    """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages."""
+) -> tuple[Service, dict[str, Any]]:
+    """The service with `/health`, `/api/openapi.yaml`, `/api/openapi.json` and its pages; and its OpenAPI document."""
     whole = replace(service, endpoints=[*service.endpoints, *about(service), *pages])
     document = description(whole, base_url, plans)
+    as_json, as_yaml = serve_document(document)
+    given = {"getOpenApiJson": as_json, "getOpenApiYaml": as_yaml}
+    endpoints = [replace(one, handler=given.get(one.id, one.handler)) for one in whole.endpoints]
+    return replace(whole, endpoints=endpoints), document
+
+
+def serve_document(document: dict[str, Any]) -> tuple[Handler, Handler]:
+    """Handlers that return an OpenAPI document as JSON and as YAML."""
     body = msgspec.json.encode(document)
-    as_json = Response(body, etag=compute_etag(body), cache_control="public, max-age=300")
-    given = {
-        "getOpenApiJson": serve(as_json),
-        # Writing YAML takes longer than the rest of start-up.
-        "getOpenApiYaml": _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300"),
-    }
-    return replace(
-        whole,
-        endpoints=[
-            replace(operation, handler=given.get(operation.id, operation.handler)) for operation in whole.endpoints
-        ],
-    )
+    as_json = serve(Response(body, etag=compute_etag(body), cache_control="public, max-age=300"))
+    # Writing YAML takes longer than the rest of start-up.
+    return as_json, _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300")
 
 
 def about(service: Service) -> list[Endpoint]:

@@ -109,7 +109,7 @@ def test_addresses_and_hex_are_read_in_any_case():
         b64(b'{"x402Version":1}'),
         b64(b"[" * 5_000),
         b64(b'{"x402Version":1,"a":' + b"[" * 5_000 + b"}"),
-        encoded(v1() | {"more": [[[[1]]] for _ in range(60)]}),
+        encoded(v1() | {"more": [[[[1]]] for _ in range(400)]}),
     ],
 )
 def test_header_that_is_no_payment_is_malformed(header):

@@ -164,7 +164,7 @@ class McpEndpoint:
         # The message was read: from here on only a disconnect can follow.
         request.watch_disconnect()
         inner, admitted, refusal, begun = _inner(route, tool_request, meta, request), None, None, perf_counter()
-        call = Call(self._settings, inner, route, tool_request.path_parameters)
+        call = Call(self._settings, inner, route, tool_request.path_parameters, tool=str(params["name"]))
         try:
             check_head(inner)
             admitted = await self._admission.admit(call)

@@ -5,7 +5,7 @@ Receipts are the extension `offer-receipt` in its EIP-712 form.
 
 import binascii
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -22,8 +22,10 @@ from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, R
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"
 HEADERS = {1: V1_HEADER, 2: V2_HEADER}
 
-MAX_HEADER = 8_192
-MAX_PARTS = 128
+MAX_HEADER = 12_288
+MAX_PARTS = 1_024
+# A payment repeats the challenge and adds its signature. Many servers and clients refuse a header beyond 8,190 bytes.
+MAX_CHALLENGE = 7_000
 PAYMENT_IDENTIFIER = "payment-identifier"
 MIN_ID, MAX_ID = 16, 128
 
@@ -213,17 +215,36 @@ class Challenge(Struct, frozen=True):
         return Problem(code, detail, headers=dict(self.headers), **facts, **self.members)
 
 
-def challenge(resource: Resource, accepts: Sequence[Requirement], error: str) -> Challenge:
-    """Ask for a payment that meets one of `accepts`; if empty, only report `error`."""
+def challenge(
+    resource: Resource, accepts: Sequence[Requirement], error: str, extensions: Mapping[str, Sequence[bytes]] = {}
+) -> Challenge:
+    """Ask for a payment that meets one of `accepts`; if empty, only report `error`.
+
+    `extensions` are further ones of version 2, each as JSON in the sizes in which it can be sent, the largest first.
+    In the order given, each is sent in the largest size that fits the header, or left out where none does.
+    """
     in_v1 = [one for one in accepts if one.network_v1 is not None]
     members = {"x402Version": 1, "error": error, "accepts": [one.v1(resource) for one in in_v1]}
-    required = {
+    sent: dict[str, Any] = {**_EXTENSIONS} if accepts else {}
+    required: dict[str, Any] = {
         "x402Version": 2,
         "error": error,
         "resource": {"url": resource.url, "description": resource.description, "mimeType": resource.mime_type},
         "accepts": [one.v2() for one in accepts],
-        "extensions": _EXTENSIONS if accepts else {},
+        "extensions": sent,
     }
+    header = encode_header(required)
+    if len(header) > MAX_CHALLENGE:
+        # A long address: version 1 has it whole, in the body.
+        required["resource"] = {**required["resource"], "url": resource.url.partition("?")[0]}
+        header = encode_header(required)
+    remaining = (MAX_CHALLENGE - len(header)) * 3 // 4
+    for name, sizes in extensions.items() if accepts else ():
+        # A comma, the name and a colon; the last group of base64 may be longer by two bytes.
+        fitting = next((one for one in sizes if len(one) + len(name) + 6 <= remaining), None)
+        if fitting is not None:
+            sent[name] = msgspec.Raw(fitting)
+            remaining -= len(fitting) + len(name) + 6
     return Challenge(members, {REQUIRED_HEADER: encode_header(required)})
 
 

@@ -1,0 +1,133 @@
+"""What the challenges of priced operations say about them, from the OpenAPI documents of their services."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.mcp.tools import describe_tool
+from tollhouse.http.router import Route
+from tollhouse.payments.x402.bazaar import BAZAAR, SoldOperation, SoldTool, http_extension, tool_extension
+
+Json = dict[str, Any]
+Extensions = Mapping[str, tuple[bytes, ...]]
+
+_COMPONENT, _DEFINITION = "#/components/schemas/", "#/$defs/"
+_FORMS = frozenset({"multipart/form-data", "application/x-www-form-urlencoded"})
+
+
+class Offers:
+    """The extensions of the challenges of every priced operation. Each is written once, when it is first needed."""
+
+    def __init__(self) -> None:
+        self._documents: dict[str, Json] = {}
+        self._extensions: dict[tuple[str, str, str, str], Extensions] = {}
+
+    def describe(self, service: str, document: Json) -> None:
+        """Take the OpenAPI document of a service, whose operations may be sold."""
+        self._documents[service] = document
+
+    def extensions(self, route: Route, tool: str = "") -> Extensions:
+        """The extensions of a challenge for a call over HTTP, or of the tool; none for what no document describes."""
+        endpoint = route.endpoint
+        key = (route.service.name, endpoint.id, route.prefix, tool)
+        known = self._extensions.get(key)
+        if known is None:
+            known = self._extensions[key] = self._written(route, tool)
+        return known
+
+    def _written(self, route: Route, tool: str) -> Extensions:
+        endpoint, document = route.endpoint, self._documents.get(route.service.name, {})
+        operation: Json | None = document.get("paths", {}).get(endpoint.path, {}).get(endpoint.method.lower())
+        if operation is None:
+            return {}
+        definitions = _redirected(document["components"]["schemas"])
+        sold = _sold(endpoint, operation, definitions, f"{route.prefix}{endpoint.path}")
+        if not tool:
+            return {BAZAAR: http_extension(sold)}
+        described = describe_tool(endpoint)
+        input_schema = described["inputSchema"]
+        return {BAZAAR: tool_extension(
+            SoldTool(name=tool, description=endpoint.summary, input=input_schema, output=sold.output)
+        )}  # fmt: skip
+
+
+def _sold(endpoint: Endpoint, operation: Json, definitions: Json, path: str) -> SoldOperation:
+    sample = endpoint.sample
+    content = operation.get("requestBody", {}).get("content", {})
+    empty: tuple[str, Json] = (JSON, {})
+    body_type, body = next(iter(content.items()), empty)
+    answer_type, answer = _answer(operation.get("responses", {}))
+    is_json = _is_json(answer_type)
+    return SoldOperation(
+        method=endpoint.method,
+        path=path,
+        path_parameters=_parameters(operation, "path", definitions),
+        query=_parameters(operation, "query", definitions),
+        body=_whole(body["schema"], definitions) if "schema" in body else None,
+        body_type="json" if _is_json(body_type) else "form-data" if body_type in _FORMS else "text",
+        output=_whole(answer.get("schema", {}), definitions) if is_json else {"type": "string"},
+        output_type="json" if is_json else "text",
+        path_example={**_examples(operation, "path"), **_constants(sample.path)},
+        query_example={**_examples(operation, "query"), **_constants(sample.query)},
+        body_example=body.get("example", sample.body),
+        output_example=answer.get("example") if is_json else None,
+    )
+
+
+def _parameters(operation: Json, place: str, definitions: Json) -> Json:
+    """One object with the parameters in the path or the query as its members."""
+    parameters = [one for one in operation.get("parameters", []) if one.get("in") == place]
+    properties = {
+        one["name"]: {
+            **({"description": one["description"]} if one.get("description") else {}),
+            **one.get("schema", {}),
+            **({"examples": [one["example"]]} if "example" in one else {}),
+        }
+        for one in parameters
+    }
+    required = [one["name"] for one in parameters if one.get("required")]
+    schema = {"type": "object", "properties": properties} | ({"required": required} if required else {})
+    return _whole(schema, definitions)
+
+
+def _examples(operation: Json, place: str) -> Json:
+    """The examples of the parameters that a call must have."""
+    return {
+        one["name"]: one["example"]
+        for one in operation.get("parameters", [])
+        if one.get("in") == place and one.get("required") and "example" in one
+    }
+
+
+def _constants(sample: Mapping[str, Any]) -> Json:
+    """The sample's values, without those that stand for variables of the environment."""
+    return {name: value for name, value in sample.items() if not (isinstance(value, str) and value.startswith("$"))}
+
+
+def _answer(responses: Json) -> tuple[str, Json]:
+    """The media type of the answer of a successful call, JSON if it is offered, and its description."""
+    for status in sorted(responses):
+        content = responses[status].get("content", {}) if status.startswith("2") else {}
+        for media_type in sorted(content, key=lambda name: not _is_json(name)):
+            return media_type, content[media_type]
+    return "", {}
+
+
+def _is_json(media_type: str) -> bool:
+    plain = media_type.partition(";")[0].strip().lower()
+    return plain == JSON or plain.endswith("+json")
+
+
+def _whole(schema: Json, definitions: Json) -> Json:
+    """The schema with the definitions that its references need beside it."""
+    whole: Json = _redirected(schema)
+    return {**whole, "$defs": definitions}
+
+
+def _redirected(node: Any) -> Any:
+    """A part of a document whose references are to definitions beside it."""
+    if isinstance(node, list):
+        return [_redirected(one) for one in node]
+    if isinstance(node, dict):
+        return {key: _redirected(value) for key, value in node.items()}
+    return node.replace(_COMPONENT, _DEFINITION, 1) if isinstance(node, str) and node.startswith(_COMPONENT) else node

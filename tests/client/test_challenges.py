@@ -1,0 +1,159 @@
+"""The challenge of every priced operation of every service, as the official SDKs of both languages check it."""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from base64 import b64decode
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from x402.extensions.bazaar import validate_and_extract, validate_discovery_extension_spec
+
+from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
+from tests.services.tables.books import books, declare
+from tollhouse import app
+from tollhouse.config.settings import Settings
+from tollhouse.services import load_settings
+
+VALIDATOR = Path(__file__).parent / "validate_bazaar.mjs"
+SELLER = "0x" + "11" * 20
+# Nothing is paid here: neither of them is called.
+UNREACHABLE = "http://127.0.0.1:9"
+LONGEST_HEADER = 8_000
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """Every service with its bundled data and a table, and one free request a day."""
+    folder = tmp_path_factory.mktemp("challenges")
+    migrated_copy(folder / "data")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        declare(folder, books(40), free_per_day=1)
+    return load_settings(
+        None, data_dir=str(folder / "data"), services_dir=str(folder / "services"), background_work=False,
+        recorded=True, evm_rpc_url=UNREACHABLE, x402_facilitator_url=UNREACHABLE, x402_pay_to=SELLER,
+        free_per_ip_per_day=1, public_url="https://shop.example.org",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def challenges(home) -> list[dict[str, Any]]:
+    """What a call without credentials gets: the header of each operation over HTTP, and of each tool."""
+    return asyncio.run(_collect(home))
+
+
+async def _collect(settings: Settings) -> list[dict[str, Any]]:
+    collected = []
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(app.serving(settings))
+        client = await stack.enter_async_context(asgi_client(server.handle))
+        for service in json.loads((await client.get("/")).content)["services"]:
+            base = service["base_url"].removeprefix(settings.public_url)
+            document = (await client.get(f"{base}/api/openapi.json")).json()
+            sold = [
+                (operation, method, f"{base}{path}")
+                for path, item in document["paths"].items()
+                for method, operation in item.items()
+                if "PAYMENT-RESPONSE" in operation["responses"]["200"]["headers"]
+            ]
+            for operation, method, path in sold:
+                # Nothing is valid about this call: neither its body nor its parameters are read before it is paid.
+                answer = await _refused(client, method.upper(), path)
+                collected.append(_collected(answer.headers["payment-required"], path, operation["operationId"], method))
+            tools = {operation["operationId"] for operation, *_ in sold}
+            collected += [one async for one in _tools(client, base, tools)]
+    return collected
+
+
+async def _refused(client: Any, method: str, path: str) -> Any:
+    for _ in range(2):
+        answer = await client.request(method, path, params={"no": "such parameter"}, content=b"{")
+        if answer.status_code == 402:
+            return answer
+        await client.request(method, path)
+    raise AssertionError(f"{method} {path}: {answer.status_code}")
+
+
+async def _tools(client: Any, base: str, names: set[str]) -> AsyncIterator[dict[str, Any]]:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    tools = (await client.post(f"{base}/mcp", json=message)).json()["result"]["tools"]
+    for tool in tools:
+        if tool["name"] not in names:
+            continue
+        arguments = dict.fromkeys(tool["inputSchema"].get("required", []), "x")
+        params = {"name": tool["name"], "arguments": arguments}
+        called = (await client.post(f"{base}/mcp", json={**message, "method": "tools/call", "params": params})).json()
+        challenge = called["result"]["structuredContent"]
+        assert challenge["x402Version"] == 2, called
+        yield {"path": base, "id": tool["name"], "method": "mcp", "size": 0, "challenge": challenge}
+
+
+def _collected(header: str, path: str, name: str, method: str) -> dict[str, Any]:
+    challenge = json.loads(b64decode(header))
+    return {"path": path, "id": name, "method": method, "size": len(header), "challenge": challenge}
+
+
+def test_challenges_fit_the_header_of_every_client(challenges) -> None:
+    assert len(challenges) > 30
+    assert [one for one in challenges if one["size"] > LONGEST_HEADER] == []
+
+
+def test_challenges_say_how_to_call_and_what_returns(challenges) -> None:
+    for one in challenges:
+        extension = one["challenge"]["extensions"]["bazaar"]
+        jsonschema.Draft202012Validator.check_schema(extension["schema"])
+        jsonschema.validate(extension["info"], extension["schema"])
+        assert "$ref" not in json.dumps(extension), one["path"]
+        given = extension["info"]["input"]
+        if one["method"] == "mcp":
+            assert (given["type"], given["toolName"]) == ("mcp", one["id"])
+            assert given["inputSchema"]["type"] == "object"
+            continue
+        assert (given["type"], given["method"].lower()) == ("http", one["method"])
+        assert ("bodyType" in given) == (one["method"] == "post")
+        assert extension["schema"]["properties"]["output"]["properties"]["example"], one["path"]
+        if "{" in one["path"]:
+            assert extension["routeTemplate"] == one["path"].replace("{", ":").replace("}", "")
+            assert all(given["pathParams"].values())
+
+
+def test_list_of_products_is_described_in_full(challenges) -> None:
+    (listed,) = [
+        one
+        for one in challenges
+        if (one["id"], one["method"]) == ("listProducts", "get") and "/x402/" not in one["path"]
+    ]
+    schema = listed["challenge"]["extensions"]["bazaar"]["schema"]["properties"]
+    assert schema["input"]["properties"]["queryParams"]["properties"]["max_price"]["type"] == "number"
+    assert schema["output"]["properties"]["example"]["properties"]["products"]["type"] == "array"
+
+
+def test_official_python_sdk_accepts_each_challenge(challenges) -> None:
+    for one in challenges:
+        extension = one["challenge"]["extensions"]["bazaar"]
+        assert validate_and_extract(extension).errors == [], one["path"]
+        assert validate_discovery_extension_spec(extension).errors == [], one["path"]
+
+
+def test_official_javascript_sdk_accepts_each_challenge(challenges, node_modules, tmp_path) -> None:
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    shutil.copy(VALIDATOR, tmp_path)
+    sent = json.dumps([one["challenge"] for one in challenges])
+    ran = subprocess.run(
+        ["node", tmp_path / VALIDATOR.name], input=sent, capture_output=True, text=True, timeout=60, check=True
+    )
+    for one, result in zip(challenges, json.loads(ran.stdout), strict=True):
+        assert result["errors"] == [], one["path"]
+        if one["method"] == "mcp":
+            assert result["listed"]["tool"] == one["id"]
+        else:
+            template = one["path"].replace("{", ":").replace("}", "")
+            assert result["listed"]["url"] == f"https://shop.example.org{template}"
+            assert result["listed"]["method"] == one["method"].upper()
