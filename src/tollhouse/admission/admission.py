@@ -1,6 +1,7 @@
 """Admission: authenticate, check limits, handle, then settle or release. The only module that knows the sequence."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import lru_cache, partial
 from math import ceil
 from typing import TypeVar
@@ -10,6 +11,7 @@ from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
+from tollhouse.admission.streams import MeteredStream, costs_nothing, is_passed_stream, may_be_repeated
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.config.settings import Settings
@@ -17,7 +19,6 @@ from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
-from tollhouse.http.response import is_not_modified
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
 from tollhouse.metering.address_budget import release, reserve_for_address
@@ -25,8 +26,10 @@ from tollhouse.metering.attempts import Attempts
 from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
+from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import PaidResponse
 from tollhouse.payments.x402.headers import Headers as PaymentHeaders
+from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import VerificationFailure
 
 AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
@@ -123,6 +126,7 @@ class Admission:
         self._meter = context.meter
         self._attempts = Attempts(context.meter, settings.failed_attempts_per_minute)
         self._windows_of = context.plans.windows_of
+        self._reopening: set[str] = set()
         self._address = address_reader(settings.trusted_networks())
 
     async def admit(self, call: Call) -> Admitted:
@@ -155,6 +159,7 @@ class Admission:
             verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
             return Admitted(await call.handle(caller, address), self._usage(caller, verdict))
         reservation = await self._reserve(caller)
+        call.paying = "plan"
         answer = await self._counted(reservation, caller, lambda: call.handle(caller, address))
         call.payment = "plan"
         return Admitted(answer, self._usage(caller, reservation.verdict))
@@ -196,6 +201,7 @@ class Admission:
         reservation = await reserve_for_address(self._meter, name, address, windows)
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
+            call.paying = "allowance"
             answer = await self._counted(reservation, visitor, lambda: call.handle(visitor, address))
             call.payment = "allowance"
             return Admitted(answer, usage)
@@ -210,18 +216,17 @@ class Admission:
         claimed = await payment.claim(self._context, call, self._attempts, visitor.address)
         x402 = self._context.per_request.x402
         assert x402 is not None, "a payment was claimed"
-        delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
-        call.payment = "x402"
+        call.payment = call.paying = "x402"
+        call.payer = claimed.payment.payer
         if isinstance(claimed, PaidResponse):
-            stored = _with_headers(from_stored(claimed.response), claimed.headers)
-            return Admitted(stored, usage, delivered, undelivered)
+            return await self._paid_before(x402, claimed, call, visitor, usage)
         try:
             answer = await call.handle(visitor, visitor.address)
-            if answer.is_free or is_not_modified(answer, call.request):
+            if costs_nothing(answer, call.request):
                 await x402.release(claimed)
                 return Admitted(answer, usage)
             with tracing.span("payment settlement", **{"tollhouse.payment": "x402"}):
-                settled = await x402.settle(claimed, to_stored(answer))
+                settled = await payment.settle(x402, claimed, answer, call.request)
         except BaseException:
             await x402.release(claimed)
             raise
@@ -229,7 +234,20 @@ class Admission:
             await self._attempts.count(visitor.address, payment.party(claimed.payment))
             raise payment.refused(self._context, x402, call, settled)
         call.charged_micros = call.endpoint.terms.request_price_micros or 0
+        delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
         return Admitted(_with_headers(answer, settled), usage, delivered, undelivered)
+
+    async def _paid_before(
+        self, x402: X402, paid: PaidResponse, call: Call, visitor: AddressCaller, usage: Headers
+    ) -> Admitted:
+        """The stored response of a payment; one that was passed on while it arrived is fetched again."""
+        answer = from_stored(paid.response)
+        if paid.response.reopens:
+            answer = await self._reopened(call, visitor, partial(x402.release, paid))
+            if costs_nothing(answer, call.request):
+                return Admitted(answer, usage)
+        delivered, undelivered = partial(x402.delivered, paid), partial(x402.undelivered, paid)
+        return Admitted(_with_headers(answer, paid.headers), usage, delivered, undelivered)
 
     async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
         """A signed call takes its price from the wallet's credit once, when the response is ready."""
@@ -253,9 +271,11 @@ class Admission:
             )
             with tracing.span("payment verification", **{"tollhouse.payment": "credit"}):
                 claim = await self._counted(reservation, caller, claiming)
-        call.payment = "credit"
+        call.payment = call.paying = "credit"
         if claim.stored is not None:
             usage = self._usage(caller, await self._uncount(reservation))
+            if claim.stored.reopens:
+                return await self._reopened_on_credit(call, caller, claim, usage)
             return Admitted(from_stored(claim.stored), usage, claim.delivered)
         call.request.watch_disconnect()
         answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
@@ -265,19 +285,55 @@ class Admission:
         """The response, charged unless it is a 304 or free. What fails before there is one gives the nonce back."""
         try:
             answer = await call.handle(caller, address)
-            if answer.is_free or is_not_modified(answer, call.request):
-                await claim.void()
+            if costs_nothing(answer, call.request):
+                await (claim.release() if may_be_repeated(answer.status) else claim.void())
+            elif is_passed_stream(answer):
+                # Stored as it is now: with the metered stream in it, it would hold itself.
+                whole = partial(self._charge, claim, call, to_stored(answer))
+                answer.stream = MeteredStream(answer, whole=whole, broken=claim.release)
             else:
-                with tracing.span("payment settlement", **{"tollhouse.payment": "credit"}):
-                    await claim.charge(to_stored(answer))
-                call.charged_micros = call.endpoint.terms.credit_price_micros or 0
+                await self._charge(claim, call, to_stored(answer))
         except Problem as problem:
-            is_refused = problem.status < 500 and problem.status not in {402, 429}
-            await (claim.void() if is_refused else claim.release())
+            await (claim.release() if may_be_repeated(problem.status) else claim.void())
             raise
         except BaseException:
             await claim.release()
             raise
+        return answer
+
+    async def _charge(self, claim: Claim, call: Call, stored: StoredResponse) -> None:
+        with tracing.span("payment settlement", **{"tollhouse.payment": "credit"}):
+            await claim.charge(stored)
+        call.charged_micros = call.endpoint.terms.credit_price_micros or 0
+
+    async def _reopened_on_credit(self, call: Call, caller: WalletCaller, claim: Claim, usage: Headers) -> Admitted:
+        """The answer to a call that was charged but did not have all of it; one at a time."""
+        if claim.id in self._reopening:
+            raise Problem(
+                "nonce-reused", "This call is being answered again already.", headers={"WWW-Authenticate": "Agent"}
+            )
+        self._reopening.add(claim.id)
+
+        async def end() -> None:
+            self._reopening.discard(claim.id)
+
+        answer = await self._reopened(call, caller, end)
+        if is_passed_stream(answer):
+            answer.stream = MeteredStream(answer, whole=end, broken=end)
+        else:
+            await end()
+        return Admitted(answer, usage, None if costs_nothing(answer, call.request) else claim.delivered)
+
+    async def _reopened(self, call: Call, caller: Caller, release: Callable[[], Awaitable[None]]) -> Response:
+        """The answer to a request that was paid for and is passed on again; `release` where there is none."""
+        try:
+            call.request.watch_disconnect()
+            answer = await call.handle(caller, call.address)
+        except BaseException:
+            await release()
+            raise
+        if costs_nothing(answer, call.request):
+            await release()
         return answer
 
     async def _holder(self, request: HttpRequest, address: str) -> KeyCaller:
@@ -338,6 +394,8 @@ class Admission:
             raise
         if isinstance(result, Response) and result.is_free:
             await self._uncount(reservation)
+        elif isinstance(result, Response) and is_passed_stream(result):
+            result.stream = MeteredStream(result, broken=partial(self._uncount, reservation))
         return result
 
     async def _uncount(self, reservation: Reservation) -> Verdict:
@@ -360,9 +418,7 @@ def _is_unfunded(problem: Problem) -> bool:
 def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:
     """A copy of the response with headers about its payment."""
     added = tuple((name.lower().encode(), value.encode()) for name, value in headers)
-    return Response(
-        answer.body, answer.media_type, answer.etag, (*answer.headers, *added), answer.status, answer.cache_control
-    )
+    return replace(answer, headers=(*answer.headers, *added), head=())
 
 
 def _over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:

@@ -5,6 +5,7 @@ from hashlib import blake2b
 
 from tollhouse import tracing
 from tollhouse.admission.context import AppContext
+from tollhouse.admission.streams import MeteredStream, is_passed_stream
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
@@ -13,6 +14,7 @@ from tollhouse.metering.attempts import Attempts
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, PaidResponse
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, Challenge, challenge, payment_invalid, read_payment
+from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
 from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
@@ -24,14 +26,27 @@ _PAYERS_FAULT = frozenset({InvalidReason.INSUFFICIENT_FUNDS})
 def to_stored(answer: Response) -> StoredResponse:
     """The response in the form in which it is stored."""
     return StoredResponse(
-        answer.status, answer.media_type, answer.body, answer.headers, answer.etag or "", answer.cache_control
+        answer.status,
+        answer.media_type,
+        answer.body,
+        answer.headers,
+        answer.etag or "",
+        answer.cache_control,
+        passes_through=answer.passes_through,
+        reopens=is_passed_stream(answer),
     )
 
 
 def from_stored(stored: StoredResponse) -> Response:
     """A stored response, ready to be sent again."""
     return Response(
-        stored.body, stored.media_type, stored.etag or None, stored.headers, stored.status, stored.cache_control
+        stored.body,
+        stored.media_type,
+        stored.etag or None,
+        stored.headers,
+        stored.status,
+        stored.cache_control,
+        passes_through=stored.passes_through,
     )
 
 
@@ -71,6 +86,25 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
         if isinstance(outcome, VerificationFailure):
             reason = outcome.reason
             raise payment_invalid(outcome, _challenge(context, call, accepts, reason))
+    return outcome
+
+
+async def settle(
+    x402: X402, claimed: Claimed, answer: Response, request: HttpRequest
+) -> PaymentHeaders | VerificationFailure:
+    """Settle the payment for an answer, of which the first bytes are there; see X402.settle."""
+    if not is_passed_stream(answer):
+        return await x402.settle(claimed, to_stored(answer))
+    stream = MeteredStream(answer)
+    try:
+        await stream.begin(request)
+        outcome = await x402.settle(claimed, to_stored(answer))
+    except BaseException:
+        await stream.discard()
+        raise
+    answer.stream = stream
+    if isinstance(outcome, VerificationFailure):
+        await stream.discard()
     return outcome
 
 

@@ -205,7 +205,11 @@ async def _pass_on(response: Response, usage: Headers, request: HttpRequest, sen
         *usage,
     ]
     if response.stream is not None:
-        await _send(send, response.status, headers, b"", more=True)
+        try:
+            await _send(send, response.status, headers, b"", more=True)
+        except BaseException:
+            await response.stream.aclose()
+            raise
         await _stream(response.stream, request, send)
         return response.status
     if request.method != "HEAD" and response.status not in {204, 304}:

@@ -12,7 +12,10 @@ RESPONSE_TTL_SECONDS = 600.0
 
 
 class StoredResponse(msgspec.Struct, frozen=True):
-    """A response to be sent again, byte for byte, if the first sending failed."""
+    """A response to be sent again, byte for byte, if the first sending failed.
+
+    One that `reopens` has no body: it was passed on while it arrived, so the same request is passed on again.
+    """
 
     status: int
     media_type: str
@@ -20,6 +23,8 @@ class StoredResponse(msgspec.Struct, frozen=True):
     headers: tuple[tuple[bytes, bytes], ...] = ()
     etag: str = ""
     cache_control: str = ""
+    passes_through: bool = False
+    reopens: bool = False
 
 
 GRACE_SECONDS = 2.0

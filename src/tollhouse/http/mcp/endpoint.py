@@ -173,9 +173,10 @@ class McpEndpoint:
             refusal = problem
         except Exception:
             log.exception("unexpected failure", request_id=request.id, path=inner.path)
-            if admitted is not None and admitted.undelivered is not None:
-                admitted.undelivered()
             refusal = Problem("internal-error", "Internal error.")
+        if refusal is not None and admitted is not None and admitted.undelivered is not None:
+            admitted.undelivered()
+        inner.end()
         ended, status = perf_counter(), refusal.status if refusal else 200
         address = call.address or request.peer
         record_call(self._recorder, inner, route, call, status, refusal, address, ended - begun, ended)
@@ -213,7 +214,10 @@ def _inner(route: Route, tool_request: tools.ToolRequest, meta: Json, outer: Htt
     headers = [(name, outer.headers[name].encode("latin-1")) for name in _CREDENTIALS if name in outer.headers]
     headers += [(b"accept", b"application/json"), (b"x-request-id", outer.id.encode())]
     if tool_request.body:
-        headers.append((b"content-type", b"application/json"))
+        headers += [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(tool_request.body)).encode()),
+        ]
     payment = meta.get(PAYMENT)
     if payment is not None:
         is_first = isinstance(payment, dict) and payment.get("x402Version") == 1
@@ -244,13 +248,14 @@ async def _succeeded(admitted: Admitted) -> Json:
     answer = admitted.response
     body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
     result: Json = {
-        "content": [{"type": "text", "text": body.decode()}],
-        "isError": False,
+        "content": [{"type": "text", "text": body.decode(errors="replace")}],
+        "isError": answer.status >= 400,
         "resultType": "complete",
     }
-    if answer.media_type == "application/json":
-        structured = msgspec.json.decode(body)
-        result |= {"structuredContent": structured} if isinstance(structured, dict) else {}
+    if answer.media_type.partition(";")[0].strip() == "application/json":
+        with contextlib.suppress(msgspec.DecodeError):
+            structured = msgspec.json.decode(body)
+            result |= {"structuredContent": structured} if isinstance(structured, dict) else {}
     for name, value in answer.headers:
         if name in {b"payment-response", b"x-payment-response"}:
             result["_meta"] = {PAYMENT_RESPONSE: msgspec.json.decode(b64decode(value))}

@@ -146,6 +146,8 @@ def _decide_settled(row: Any, request: ClaimRequest, now: float, sent_at: float 
     if is_expired or (sent_at is not None and row.payment_id is None):
         return verification_failure(InvalidReason.NONCE_USED, payment.version)
     response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
+    if sent_at is not None and response.reopens:
+        return verification_failure(InvalidReason.NONCE_USED, payment.version)
     headers = settled_headers(payment, requirement_from_row(row), row.tx_hash, row.receipt)
     return PaidResponse(payment, response, headers, is_first=sent_at is None)
 
