@@ -57,6 +57,7 @@ with `POST /api/agent/register`, deposits USDC and signs each call instead."""
 _ACCOUNTS_TAGS = {
     "keys": "API keys and their plans",
     "agents": "Wallets that pay for each call from their credit",
+    "about": "This service",
 }
 
 

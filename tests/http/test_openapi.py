@@ -37,6 +37,13 @@ def target(document, reference):
     return node
 
 
+def responses_of(document, operation):
+    return {
+        status: target(document, one["$ref"]) if "$ref" in one else one
+        for status, one in operation["responses"].items()
+    }
+
+
 def validator(document, schema):
     """The schema with the components it may refer to."""
     whole = {**schema, "components": document["components"]}
@@ -92,7 +99,7 @@ def test_every_operation_tells_summary_price_and_statuses(description):
         statuses = set(operation["responses"])
         assert {"200", "400", "500", "503"} <= statuses, where
         assert ("304" in statuses) == (method == "get"), where
-        for status, response in operation["responses"].items():
+        for status, response in responses_of(description, operation).items():
             assert response["description"], f"{where} {status}"
             if int(status) >= 400:
                 schema = response["content"]["application/problem+json"]["schema"]
@@ -103,14 +110,15 @@ def test_keyed_operations_tell_what_may_refuse_them(description):
     for path, method, operation in operations(description):
         if operation["security"]:
             assert {"401"} <= set(operation["responses"]), path
-            assert "WWW-Authenticate" in operation["responses"]["401"]["headers"]
+            assert "WWW-Authenticate" in responses_of(description, operation)["401"]["headers"]
         if operation["x-price"]["model"] == "plan":
             signed = {"agentAddress": [], "agentNonce": [], "agentSignature": []}
             is_for_agents = "agent_price_usd" in operation["x-price"]
             assert operation["security"] == [{"bearer": []}, *([signed] if is_for_agents else [])]
             assert ("402" in operation["responses"]) == is_for_agents
-            assert "Retry-After" in operation["responses"]["429"]["headers"]
-            headers = operation["responses"]["200"]["headers"]
+            responses = responses_of(description, operation)
+            assert "Retry-After" in responses["429"]["headers"]
+            headers = responses["200"]["headers"]
             assert {"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-Credits-Tier", "RateLimit"} <= set(headers)
         if "requestBody" in operation:
             assert {"413", "415", "408"} <= set(operation["responses"]), f"{method} {path}"

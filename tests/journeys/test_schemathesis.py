@@ -29,7 +29,8 @@ UNLIMITED = {"free_per_ip_per_day": PLENTY, "keys_per_address_per_hour": PLENTY,
 # With few operations, every boundary of every member is tried too; the others' take minutes.
 SMALL = {"studio", "facilitator"}
 
-# What no schema can say: a checksum, a signature, a name the operator chose, two members that must agree, a full shelf.
+# What no schema can say: a checksum, a signature, a name the operator chose, two members that must agree, a full shelf;
+# and names in more spellings than a schema should list, which come from dictionaries here.
 CONFIGURATION = """
 warnings = false
 
@@ -38,6 +39,33 @@ expected-statuses = [400, 401, 403, 404, 405, 406, 409, 413, 414, 415, 429, 431]
 
 [checks.not_a_server_error]
 expected-statuses = ["2xx", "3xx", "4xx"{expected}]
+
+[dictionaries.countries]
+values = ["Taiwan", "taiwan", "JP", "us", "The Netherlands"]
+
+[dictionaries.companies]
+values = ["nvidia", "NVIDIA", "TSM", "asml"]
+
+[dictionaries.stages]
+values = ["packaging_test", "PACKAGING_TEST"]
+
+[parameters]
+"query.country" = {{ dictionary = "countries", probability = 1.0 }}
+"query.company" = {{ dictionary = "companies", probability = 1.0 }}
+
+[[operations]]
+include-operation-id = "findPaths"
+
+[operations.parameters]
+"query.from" = {{ dictionary = "companies", probability = 1.0 }}
+"query.to" = {{ dictionary = "companies", probability = 1.0 }}
+
+[[operations]]
+include-operation-id = ["listCompanies", "searchCompanies"]
+
+[operations.parameters]
+"query.brand" = {{ dictionary = "stages", probability = 1.0 }}
+"query.category" = {{ dictionary = "stages", probability = 1.0 }}
 
 [auth.openapi.bearer]
 bearer = "{key}"
@@ -50,7 +78,7 @@ headers = {{ Authorization = "Bearer {mortal}" }}
 include-operation-id = [
     "registerAgent", "depositCredit", "getAgentBalance", "getAgentUsage", "beginCheckout", "receiveStripeEvent", "chat",
     "createAlert", "changeAlert", "previewAlert", "saveAnalysisQuery", "verifyPayment", "settlePayment",
-    "search_catalog", "lookup_catalog", "get_product",
+    "ucpSearchCatalog", "ucpLookupCatalog", "ucpGetProduct",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", 400, 401, 403, 404, 409, 429, "5xx"]
 """

@@ -60,7 +60,7 @@ class WindowUse(Struct, frozen=True):
     resets_at: str
 
 
-class Usage(Struct, frozen=True):
+class KeyUsage(Struct, frozen=True):
     """Usage of both windows of the plan."""
 
     day: WindowUse
@@ -76,7 +76,7 @@ class KeyStatus(Struct, frozen=True):
     label: str | None
     created_at: str
     limits: Limits
-    usage: Usage
+    usage: KeyUsage
 
 
 class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -206,7 +206,7 @@ class KeyEndpoints:
             label=caller.label,
             created_at=caller.created_at,
             limits=self._plans.limits_of(caller),
-            usage=Usage(day=_use(verdict.day), minute=_use(verdict.sliding)),
+            usage=KeyUsage(day=_use(verdict.day), minute=_use(verdict.sliding)),
         )
 
     @endpoint(

@@ -27,7 +27,7 @@ class SuggestQuery(Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, Meta(ge=1, le=20, description="Maximum number of results", examples=[5])] = 10
 
 
-class Suggestions(Struct, frozen=True):
+class SuggestionsPage(Struct, frozen=True):
     """Completions of the text: values with the number of items that have them, then titles."""
 
     query: str

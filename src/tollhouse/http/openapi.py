@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import samples
 from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.openapi_schemas import PLACE, Components, portable
 from tollhouse.http.response import PROBLEM_SCHEMA, PROBLEM_TYPE
 from tollhouse.http.service import Service
 from tollhouse.http.terms import Terms
@@ -25,7 +25,7 @@ _AGENT_SCHEMES: Json = {
     )
 }
 
-_REF = "#/components/schemas/{name}"
+_PROBLEM = {"$ref": f"{PLACE}Problem"}
 _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
                "storage-unavailable")  # fmt: skip
 
@@ -33,23 +33,25 @@ _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too
 def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> Json:
     """The whole document; `base_url` is the address of the service, `plans` the price list."""
     operations = [operation for operation in service.endpoints if operation.is_described]
-    schemas = _schemas(operations)
+    components, problems = _components(operations), dict[str, Json]()
     paths: dict[str, Json] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, components, problems)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": service.title,
             "version": service.version,
             "description": service.description,
+            "contact": {"name": "The operator of this server", **_site(base_url)},
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": base_url}],
         "tags": [{"name": name, "description": text} for name, text in service.tags.items()],
         "paths": paths,
         "components": {
-            "schemas": {"Problem": PROBLEM_SCHEMA, **schemas},
+            "schemas": {"Problem": PROBLEM_SCHEMA, **components.used_by(paths)},
+            "responses": dict(sorted(problems.items())),
             "securitySchemes": {
                 "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `th_live_…`"},
                 **_AGENT_SCHEMES,
@@ -59,27 +61,34 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
     }
 
 
-def _schemas(operations: list[Endpoint]) -> Json:
-    types = {
-        kind
-        for one in operations
-        for kind in (one.query, one.body, *one.responses.values(), *one.failures.values())
-        if isinstance(kind, type) and issubclass(kind, Struct)
-    }
-    _, components = msgspec.json.schema_components(sorted(types, key=lambda kind: kind.__name__), ref_template=_REF)
-    return {name: components[name] for name in sorted(components)}
+def _site(base_url: str) -> Json:
+    """The contact's page. Only an absolute address may stand in a description."""
+    return {"url": f"{base_url.rstrip('/')}/docs"} if base_url.startswith("http") else {}
 
 
-def _operation(operation: Endpoint, schemas: Json) -> Json:
+def _components(operations: list[Endpoint]) -> Components:
+    def structs(kinds: list[Any]) -> list[type[Struct]]:
+        return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
+
+    accepted = structs([kind for one in operations for kind in (one.query, one.body)])
+    return Components(
+        accepted, structs([kind for one in operations for kind in (*one.responses.values(), *one.failures.values())])
+    )
+
+
+def _operation(operation: Endpoint, components: Components, problems: Json) -> Json:
     described: Json = {
         "operationId": operation.id,
         "summary": operation.summary,
         "description": f"{operation.description}\n\n{price_sentence(operation.terms)}".strip(),
         "parameters": [
-            *({"name": name, "in": "path", "required": True, **one} for name, one in operation.path_parameters.items()),
-            *_query_parameters(operation, schemas),
+            *(
+                {"name": name, "in": "path", "required": True, **portable(one)}
+                for name, one in operation.path_parameters.items()
+            ),
+            *_query_parameters(operation, components),
         ],
-        "responses": _responses(operation),
+        "responses": _responses(operation, components, problems),
         "security": _security(operation.terms),
         "x-price": _price(operation.terms),
         "x-codeSamples": [
@@ -89,7 +98,7 @@ def _operation(operation: Endpoint, schemas: Json) -> Json:
     if operation.tag:
         described["tags"] = [operation.tag]
     if operation.body is not None:
-        media: Json = {"schema": {"$ref": _REF.format(name=operation.body.__name__)}}
+        media: Json = {"schema": components.reference(operation.body)}
         if "body" in operation.examples:
             media["example"] = operation.examples["body"]
         described["requestBody"] = {"required": True, "content": {"application/json": media}}
@@ -105,10 +114,10 @@ def _security(terms: Terms) -> list[Json]:
     return [{"bearer": []}, *signed]
 
 
-def _query_parameters(operation: Endpoint, schemas: Json) -> list[Json]:
+def _query_parameters(operation: Endpoint, components: Components) -> list[Json]:
     if operation.query is None:
         return []
-    shape = schemas.pop(operation.query.__name__, None) or msgspec.json.schema(operation.query)
+    shape = components.query(operation.query)
     required = set(shape.get("required", ()))
     return [
         _query_parameter(name, schema, is_required=name in required) for name, schema in shape["properties"].items()
@@ -126,32 +135,40 @@ def _query_parameter(name: str, schema: Json, *, is_required: bool) -> Json:
     described: Json = {"name": name, "in": "query", "required": is_required}
     for key in ("description", "examples"):
         if key in schema:
-            value = schema.pop(key)
-            described |= {"description": value} if key == "description" else {"example": value[0]}
+            described |= {"description": schema.pop(key)} if key == "description" else {"example": schema[key][0]}
     if schema.get("type") == "array":
-        described |= {"style": "form", "explode": "prefixItems" not in schema}
+        # A list of fixed length is one text with commas.
+        is_one = schema.get("minItems", 0) == schema.get("maxItems")
+        described |= {"style": "form", "explode": not is_one}
     return {**described, "schema": schema}
 
 
-def _responses(operation: Endpoint) -> Json:
+def _responses(operation: Endpoint, components: Components, problems: Json) -> Json:
+    """The responses of an operation. Those with a problem are shared: `problems` gets the ones that are new."""
     codes = problem_codes(operation)
-    responses: Json = {"200": _success(operation)}
-    form = operation.problem_form
-    media = (form.media_type, form.schema) if form else (PROBLEM_TYPE, {"$ref": _REF.format(name="Problem")})
+    responses: Json = {"200": _success(operation, components)}
     if operation.method == "GET":
         responses["304"] = {
             "description": "Unchanged since the ETag sent in If-None-Match",
             "headers": _headers(operation),
         }
     for status in sorted({CODES[code][0] for code in codes}):
-        codes_here = [code for code in codes if CODES[code][0] == status]
-        responses[str(status)] = {
+        codes_here = sorted(code for code in codes if CODES[code][0] == status)
+        form, failure = operation.problem_form, operation.failures.get(status)
+        media: Json = (
+            {form.media_type: {"schema": portable(form.schema)}} if form else {PROBLEM_TYPE: {"schema": _PROBLEM}}
+        )
+        response = {
             "description": "; ".join(f"`{code}`: {CODES[code][1]}" for code in codes_here),
             "headers": _problem_headers(status),
-            "content": {media[0]: {"schema": media[1]}},
+            "content": media | ({JSON: {"schema": components.reference(failure)}} if failure else {}),
         }
-    for code, kind in operation.failures.items():
-        responses[str(code)]["content"][JSON] = {"schema": {"$ref": _REF.format(name=kind.__name__)}}
+        if form or failure:
+            responses[str(status)] = response
+            continue
+        name = "Or".join("".join(word.capitalize() for word in code.split("-")) for code in codes_here)
+        problems[name] = response
+        responses[str(status)] = {"$ref": f"#/components/responses/{name}"}
     return responses
 
 
@@ -176,11 +193,11 @@ def problem_codes(operation: Endpoint) -> list[str]:
     return list(dict.fromkeys(codes))
 
 
-def _success(operation: Endpoint) -> Json:
+def _success(operation: Endpoint, components: Components) -> Json:
     content: Json = {}
     for media_type, shape in operation.responses.items():
         is_struct = isinstance(shape, type) and issubclass(shape, Struct)
-        content[media_type] = {"schema": {"$ref": _REF.format(name=shape.__name__)} if is_struct else shape}
+        content[media_type] = {"schema": components.reference(shape) if is_struct else portable(shape)}
         if media_type in operation.examples:
             content[media_type]["example"] = operation.examples[media_type]
     return {"description": "Success", "headers": _headers(operation), "content": content}

@@ -4,15 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from tollhouse.questions.places import countries
 from tollhouse.services.infra.company import Company, Edge, Kind
-from tollhouse.services.infra.records import bundled, read_records
-
-# Values listed in the OpenAPI description. Aliases and other spellings are accepted too.
-_RECORDS = read_records(bundled())
-_COMPANIES = [company.id for company in _RECORDS.companies]
-_CATEGORIES = [text for category in _RECORDS.categories for text in (category.id, category.name)]
-_COUNTRIES = sorted({text for country in countries().values() for text in (country.name, country.alpha2)})
 
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Words = Annotated[Text, Meta(description="Search text: names, tickers, products, categories", examples=["hbm"])]
@@ -20,17 +12,19 @@ Who = Annotated[
     Text,
     Meta(
         description="A company: its id, name, ticker or alias, in any case",
-        examples=["nvidia"],
-        extra_json_schema={"enum": _COMPANIES},
+        examples=["nvidia", "TSM", "ASML Holding"],
     ),
 ]
 Category = Annotated[
-    Annotated[Text, Meta(extra_json_schema={"enum": _CATEGORIES})] | None,
-    Meta(description="A category of the value chain by name or id, in any case", examples=["packaging_test"]),
+    Text | None,
+    Meta(
+        description="A category of the value chain by name or id, in any case. `GET /api/retailers` lists them",
+        examples=["packaging_test"],
+    ),
 ]
 Country = Annotated[
-    Annotated[Text, Meta(extra_json_schema={"enum": _COUNTRIES})] | None,
-    Meta(description="A country by English name or ISO 3166-1 code", examples=["Taiwan"]),
+    Text | None,
+    Meta(description="A country by English name or ISO 3166-1 code", examples=["Taiwan", "NL"]),
 ]
 Direction = Literal["upstream", "downstream", "both"]
 
@@ -119,7 +113,7 @@ class CategoryCount(Struct, frozen=True):
     order: int
 
 
-class Categories(Struct, frozen=True):
+class CategoriesPage(Struct, frozen=True):
     """Every category, from materials to models."""
 
     total: int
@@ -143,7 +137,7 @@ class CompanyDetail(Struct, frozen=True):
     edges_out: tuple[Edge, ...]
 
 
-class Neighbours(Struct, frozen=True):
+class NeighboursPage(Struct, frozen=True):
     """The companies around one. `is_cut` if the limit excluded some."""
 
     company: str
@@ -163,7 +157,7 @@ class Path(Struct, frozen=True):
     edges: tuple[Edge, ...]
 
 
-class Paths(Struct, frozen=True):
+class PathsPage(Struct, frozen=True):
     """Paths from one company to another. `shortest` is null if there is no path within `max_length`."""
 
     source: str = field(name="from")
@@ -213,7 +207,7 @@ class ChokepointCompany(Struct, frozen=True):
     fails: tuple[FailedCompany, ...]
 
 
-class Chokepoints(Struct, frozen=True):
+class ChokepointsPage(Struct, frozen=True):
     """Chokepoints, the worst first."""
 
     total: int

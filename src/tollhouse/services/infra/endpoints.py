@@ -63,7 +63,7 @@ class GraphEndpoints:
         return api.SearchPage(query.q, len(companies), len(page), query.offset, query.limit, tuple(page))
 
     @_endpoint("GET", "/api/retailers", id="listCategories", tag="companies")
-    async def categories(self, _request: Request[None, None]) -> api.Categories:
+    async def categories(self, _request: Request[None, None]) -> api.CategoriesPage:
         """List categories of the value chain."""
         counts = [
             api.CategoryCount(
@@ -74,7 +74,7 @@ class GraphEndpoints:
             )
             for category in self._graph.categories
         ]
-        return api.Categories(len(counts), tuple(counts))
+        return api.CategoriesPage(len(counts), tuple(counts))
 
     @_endpoint("GET", "/api/companies/{id}", id="getCompany", path_parameters=COMPANY_ID, tag="companies")
     async def get(self, request: Request[None, None]) -> api.CompanyDetail:
@@ -90,7 +90,7 @@ class GraphEndpoints:
         tag="graph",
         sample=Example(query={"direction": "upstream"}),
     )
-    async def neighbours(self, request: Request[api.NeighboursQuery, None]) -> api.Neighbours:
+    async def neighbours(self, request: Request[api.NeighboursQuery, None]) -> api.NeighboursPage:
         """List the companies around one.
 
         Follows edges of every stored kind, or of the given kinds. `competes_with` is derived from shared
@@ -114,14 +114,14 @@ class GraphEndpoints:
                     edges[edge.id] = edge
         del reached[company.id]
         neighbours = tuple(reached.values())
-        return api.Neighbours(
+        return api.NeighboursPage(
             company.id, query.direction, query.depth, len(neighbours), is_cut, neighbours, tuple(edges.values())
         )
 
     @_endpoint(
         "GET", "/api/paths", id="findPaths", tag="graph", sample=Example(query={"from": "zeiss_smt", "to": "openai"})
     )
-    async def paths(self, request: Request[api.PathsQuery, None]) -> api.Paths:
+    async def paths(self, request: Request[api.PathsQuery, None]) -> api.PathsPage:
         """Find supply paths from one company to another."""
         query = request.query
         source = self._company("from", query.source)
@@ -130,7 +130,7 @@ class GraphEndpoints:
         search = paths_between(self._graph.network, *ends, max_length=query.max_length, limit=query.limit)
         ids = [tuple(self._graph.ids(path)) for path in search.paths]
         paths = tuple(api.Path(len(path) - 1, path, self._graph.supply_along(path)) for path in ids)
-        return api.Paths(source.id, target.id, len(paths), search.is_cut, paths[0] if paths else None, paths)
+        return api.PathsPage(source.id, target.id, len(paths), search.is_cut, paths[0] if paths else None, paths)
 
     @_endpoint(
         "GET", "/api/exposure", id="getExposure", tag="graph", sample=Example(query={"company": "nvidia", "depth": 3})
@@ -153,7 +153,7 @@ class GraphEndpoints:
         tag="graph",
         sample=Example(query={"country": "Taiwan", "limit": 5}),
     )
-    async def chokepoints(self, request: Request[api.ChokepointsQuery, None]) -> api.Chokepoints:
+    async def chokepoints(self, request: Request[api.ChokepointsQuery, None]) -> api.ChokepointsPage:
         """List what fails without a company or country.
 
         A company fails when any of its input slots has lost every supplier. Without parameters: every company
@@ -164,13 +164,13 @@ class GraphEndpoints:
         country = _country(query.country)
         company = self._company("company", query.company) if query.company else None
         if company or country:
-            return api.Chokepoints(1, 1, False, (self._without(company, country),), api.CHOKEPOINT_CAVEAT)  # noqa: FBT003
+            return api.ChokepointsPage(1, 1, False, (self._without(company, country),), api.CHOKEPOINT_CAVEAT)  # noqa: FBT003
         ranking = self._graph.chokepoints
         listed = tuple(
             _chokepoint(self._graph.companies[each.node], self._failed(each.failures))
             for each in ranking.chokepoints[: query.limit]
         )
-        return api.Chokepoints(len(ranking.chokepoints), len(listed), ranking.is_cut, listed, api.CHOKEPOINT_CAVEAT)
+        return api.ChokepointsPage(len(ranking.chokepoints), len(listed), ranking.is_cut, listed, api.CHOKEPOINT_CAVEAT)
 
     @_endpoint("GET", "/api/concentration", id="getConcentration", tag="graph")
     async def concentration(self, _request: Request[None, None]) -> Concentration:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from tollhouse import clock
-from tollhouse.catalogue.api_types import SimilarQuery, Suggestions, SuggestQuery, check_words, json_response
+from tollhouse.catalogue.api_types import SimilarQuery, SuggestionsPage, SuggestQuery, check_words, json_response
 from tollhouse.catalogue.catalogue import PricePoint as CataloguePrice
 from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
@@ -128,13 +128,13 @@ class ProductEndpoints:
         return json_response({"id": item["id"], "count": len(products), "products": products})
 
     @_endpoint("GET", "/api/suggest", id="suggest", sample=Example(query={"q": "wat"}))
-    async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
+    async def suggest(self, request: Request[SuggestQuery, None]) -> SuggestionsPage:
         """Complete a search text."""
         suggestions = [
             msgspec.structs.replace(each, field=_SHOWN_FIELDS.get(each.field or "", each.field))
             for each in self._view.catalogue.suggest(request.query.q, request.query.limit)
         ]
-        return Suggestions(request.query.q, len(suggestions), suggestions)
+        return SuggestionsPage(request.query.q, len(suggestions), suggestions)
 
     @_endpoint("GET", "/api/retailers", id="listRetailers", tag="retailers")
     async def retailers(self, _request: Request[None, None]) -> RetailerList:

@@ -11,7 +11,7 @@ import msgspec
 from tollhouse.catalogue.api_types import (
     AskQuery,
     SimilarQuery,
-    Suggestions,
+    SuggestionsPage,
     SuggestQuery,
     check_words,
     json_response,
@@ -197,10 +197,10 @@ class TableEndpoints:
         return self._listed({"id": item["id"], "count": len(similar), "items": similar, **self._rights})
 
     @_endpoint("/api/suggest", id="suggest")
-    async def suggest(self, request: Request[SuggestQuery, None]) -> Suggestions:
+    async def suggest(self, request: Request[SuggestQuery, None]) -> SuggestionsPage:
         """Complete typed words."""
         suggestions = self._catalogue.suggest(request.query.q, request.query.limit)
-        return Suggestions(request.query.q, len(suggestions), suggestions)
+        return SuggestionsPage(request.query.q, len(suggestions), suggestions)
 
     @_export_endpoint("/api/items.csv", id="exportCsv", responses={CSV: {"type": "string"}})
     async def as_csv(self, request: Request[Any, None]) -> Response:

@@ -41,6 +41,15 @@ _SECRET_NAME = "defense-conversation"  # noqa: S105
 
 _EXAMPLE_REQUEST: dict[str, Any] = {"prompt": "How many battles were there in Rwanda?"}
 _EXAMPLE_REPLY: dict[str, Any] = {
+    "understood": {
+        "about": "events (category Battles; country Rwanda)",
+        "parts": [{"part": "category", "words": "battles"}, {"part": "country", "words": "Rwanda"}],
+        "ignored": [],
+        "corrected": [],
+    },
+    "figures": None,
+    "refusal": None,
+    "suggestions": ["Which country has the most protests?"],
     "response": "0 events (category Battles; country Rwanda). "
     "Window: the 24 hours up to 2020-11-15 11:00 UTC (a recording; 18% of it was read).",
     "model": "extractive",
@@ -91,7 +100,7 @@ class ChatRequest(Struct, frozen=True, forbid_unknown_fields=True):
     ] = False
 
 
-class Usage(Struct, frozen=True):
+class ChatUsage(Struct, frozen=True):
     """Tokens of the language model; 0 when none was used."""
 
     prompt_tokens: int
@@ -109,7 +118,7 @@ class ChatReply(Explanation, frozen=True, kw_only=True):
     response: str
     model: str
     citations: tuple[Reference, ...]
-    usage: Usage
+    usage: ChatUsage
     conversation_id: str
 
 
@@ -259,7 +268,7 @@ class ChatEndpoints:
             response=answer.text,
             model=question.model if self._answerer else EXTRACTIVE,
             citations=answer.citations,
-            usage=Usage(
+            usage=ChatUsage(
                 prompt_tokens=answer.prompt_tokens,
                 completion_tokens=answer.completion_tokens,
                 total_tokens=answer.prompt_tokens + answer.completion_tokens,

@@ -15,19 +15,16 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse.errors import Problem, invalid_parameter
-from tollhouse.services.defense.countries import COUNTRIES, Country, find_country, near_matches
+from tollhouse.services.defense.countries import Country, find_country, near_matches
 from tollhouse.services.defense.events.event import Category, Event, EventEntry, SeverityTier
 
-_COUNTRY_NAMES = {
-    text for country in COUNTRIES for text in (country.name, country.alpha2, country.alpha3, country.alpha2.lower())
-}
 ABOUT_COUNTRY = Meta(
     description="A country: English name, ISO 3166-1 alpha-2 or alpha-3 code, or a common alias, in any case",
-    examples=["Afghanistan"],
+    examples=["Afghanistan", "UA", "syr", "the Netherlands"],
 )
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^\x00]*$")]
-CountryText = Annotated[str, Meta(min_length=1, max_length=100, extra_json_schema={"enum": sorted(_COUNTRY_NAMES)})]
+CountryText = Annotated[str, Meta(min_length=1, max_length=100)]
 Longitude = Annotated[float, Meta(ge=-180, le=180)]
 Latitude = Annotated[float, Meta(ge=-90, le=90)]
 BoundingBox = tuple[Longitude, Latitude, Longitude, Latitude]

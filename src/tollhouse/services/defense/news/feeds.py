@@ -46,7 +46,7 @@ from tollhouse.services.defense.related import (
     named_entities,
 )
 from tollhouse.services.defense.store import EVENTS, NEWS_FEED, bodies_by_id, revision, slots_between
-from tollhouse.services.defense.stories.story import Coverage, Story
+from tollhouse.services.defense.stories.story import Story, StoryReport
 from tollhouse.storage.database import Database, Transaction
 
 HOUR = timedelta(hours=1)
@@ -167,7 +167,7 @@ class EntitiesPage(FeedPage, frozen=True):
     entities: list[Entity]
 
 
-class StoryArticle(Coverage, frozen=True):
+class StoryArticle(StoryReport, frozen=True):
     """An article of a story. `event_id` is the event that it reports, `fatalities` the deaths that its title gives."""
 
     outlet_country: OutletCountry = None

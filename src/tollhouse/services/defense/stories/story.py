@@ -140,7 +140,9 @@ class LiveStory(Struct, frozen=True, gc=False):
     last_seen: datetime
 
 
-class Coverage(Struct, frozen=True, gc=False):
+class StoryReport(Struct, frozen=True, gc=False):
+    """An article of a story in a list."""
+
     title: str
     url: str
     publisher: str
@@ -164,7 +166,7 @@ class Story(Struct, frozen=True, gc=False):
     article_count: int
     source_count: int
     sources: list[str]
-    articles: list[Coverage]
+    articles: list[StoryReport]
     entities: list[str]
     event_ids: list[str]
     significance: float
@@ -196,7 +198,7 @@ def build_story(story_id: str, articles: Sequence[Article], context: Context) ->
         article_count=len(articles),
         source_count=len({article.family for article in articles}),
         sources=sorted({article.publisher for article in articles}),
-        articles=[Coverage(a.title, a.url, a.publisher, a.published) for a in newest_first],
+        articles=[StoryReport(a.title, a.url, a.publisher, a.published) for a in newest_first],
         entities=list(context.entities),
         event_ids=list(context.event_ids),
         significance=context.significance,

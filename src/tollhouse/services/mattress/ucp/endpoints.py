@@ -101,7 +101,7 @@ class UcpEndpoints:
 
     @_catalog_endpoint(
         "/catalog/search",
-        id="search_catalog",
+        id="ucpSearchCatalog",
         sample=Example(body={"query": "latex queen", "pagination": {"limit": 3}}),
     )
     async def search(self, request: Request[None, Search]) -> Response:
@@ -120,7 +120,7 @@ class UcpEndpoints:
         products = [self._as_ucp(item) for item in result.items]
         return _success(messages, products=products, pagination=_pagination(result, offset, limit))
 
-    @_catalog_endpoint("/catalog/lookup", id="lookup_catalog", sample=Example(body={"ids": [_OWN]}))
+    @_catalog_endpoint("/catalog/lookup", id="ucpLookupCatalog", sample=Example(body={"ids": [_OWN]}))
     async def lookup(self, request: Request[None, Lookup]) -> Response:
         """Look up products by id (UCP)."""
         lookup = request.body
@@ -134,7 +134,7 @@ class UcpEndpoints:
         messages += [_info("not_found", f"No product has this id: {each}") for each in missing]
         return _success(messages, products=products)
 
-    @_catalog_endpoint("/catalog/product", id="get_product", sample=Example(body={"id": _OWN}))
+    @_catalog_endpoint("/catalog/product", id="ucpGetProduct", sample=Example(body={"id": _OWN}))
     async def product(self, request: Request[None, GetProduct]) -> Response:
         """Get one product in full (UCP)."""
         body = request.body
