@@ -90,6 +90,9 @@ MORI = is_("id", "mori")
             AllOf((Related("taught", outgoing=True, to=MORI), Not(Related("taught", outgoing=True, to=STONE)))),
         ),
         ("Wie viele Bücher sind nicht auf Deutsch?", Not(is_("language", "German"))),
+        ("authors who instructed Mori", Related("taught", outgoing=True, to=MORI)),
+        ("any idea which authors are from Japan", JAPAN),
+        ("authors from Japan, right?", JAPAN),
         ("¿Cuántos libros no están en alemán?", Not(is_("language", "German"))),
         ("Combien de livres ne sont pas en allemand ?", Not(is_("language", "German"))),
     ],
@@ -102,6 +105,20 @@ def test_superlative_orders_and_ranks():
     query = query_of("the third most expensive novel")
     assert isinstance(query, List)
     assert (query.rows.order, query.rows.limit, query.rows.skip) == (Order("price"), 1, 2)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Which book is second when you rank them all by price?",
+        "Which book is second if everything is sorted by price?",
+        "Which book is second, ordered according to price?",
+    ],
+)
+def test_order_stands_in_a_clause_of_its_own(text):
+    query = query_of(text)
+    assert isinstance(query, List)
+    assert (query.rows.order, query.rows.limit, query.rows.skip) == (Order("price"), 1, 1)
 
 
 def test_group_with_the_most_rows_is_asked_for():

@@ -70,12 +70,19 @@ class Clauses(Relations):
                 return True
         if item.find("transitive"):
             self._read_transitive(frame)
+        elif self._is_what_stops(item):
+            self.ignored.append(item.text)
         elif item.find("unavailable") and not item.find("preposition"):
             self.unavailable.append(item)
         elif not item.find("mark", "preposition"):
             self._unknown(item)
         self.i += 1
         return True
+
+    def _is_what_stops(self, item: Item) -> bool:
+        """Whether a verb only completes the one before it: "stopped delivering"."""
+        before = self.at(self.i - 1)
+        return before is not None and before.find("operation") is not None and item.text.lower().endswith("ing")
 
     def _read_transitive(self, frame: Frame) -> None:
         """Words such as "indirectly": for the relation that follows at once, else for the one before."""

@@ -37,7 +37,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
-from tollhouse.questions.sentences import focused, with_quoted_words, without_ellipsis
+from tollhouse.questions.sentences import focused, with_plain_forms, with_quoted_words, without_ellipsis
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
@@ -60,7 +60,8 @@ def read_question(
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
     if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
         return Refusal("unclear")
-    linked, left_out = without_ellipsis(with_quoted_words(focused(linker.link(text, now, hours)), linker))
+    linked = with_quoted_words(focused(with_plain_forms(linker.link(text, now, hours))), linker)
+    linked, left_out = without_ellipsis(linked)
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
@@ -255,7 +256,10 @@ class _Question:
         if compared is not None:
             return compared
         if "where" in forms and frame.requested is None and frame.group is None:
-            return self._place()
+            if "which" not in forms:
+                return self._place()
+            is_object = self._items[self._forms["which"]].text.lower().startswith(("from ", "to ", "by "))
+            return None if is_object else List(self._rows)
         if frame.group is not None or self._has_groups():
             return self._groups()
         if frame.requested is not None:

@@ -14,6 +14,7 @@ from rapidfuzz.distance import OSA
 from tollhouse import vectors
 from tollhouse.questions.normalise import LANGUAGES, Token, currency, fold, language_data, language_of, phrase, tokenise
 from tollhouse.questions.query import Scalar
+from tollhouse.questions.synonyms import PREPOSITIONS, synonyms
 from tollhouse.questions.times import TimePhrase, find_times
 from tollhouse.questions.vocabulary import Attribute, Declaration, Named, Operation
 
@@ -40,12 +41,21 @@ Role = Literal[
 ]
 
 LONGEST_PHRASE = 9
-# A verb may stand apart from these: "to whom does X sell".
-_PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", "bei", "von", "an", "a", "de"})
 # From how many letters on a word may be misspelt, by one letter or by two.
 # What a typo costs at least; an inflection costs less.
 TYPO_COST = 0.6
 _OF_TIMES = frozenset({"before", "after", "since", "until", "between", "yesterday", "today", "vor", "nach", "seit"})
+SYNONYM_COST = 0.5
+# The parts of speech of what a phrase can stand for: a noun, a verb, an adjective.
+_PARTS = {
+    "kind": "n",
+    "attribute": "n",
+    "party": "n",
+    "verb": "v",
+    "operation": "nva",
+    "extreme": "a",
+    "unavailable": "n",
+}
 # A text with more unknown words than these is none that typos explain.
 MOST_MISSPELT = 16
 ONE_TYPO_FROM = 4
@@ -111,6 +121,7 @@ class _Entry(Struct, frozen=True):
     language: str = ""
     exact: str = ""
     is_name: bool = False
+    cost: float = 0.0
 
 
 class _Match(Struct, frozen=True):
@@ -157,6 +168,7 @@ class Linker:
             self._add(text, entry, inflects=False)
         for text, meaning in _declared(declaration):
             self._add(text, _Entry(meaning), inflects=True)
+        self._add_synonyms(declaration)
         for name in names:
             relation = name.kind if name.kind in self.relations else ""
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
@@ -223,6 +235,20 @@ class Linker:
             node = node.children.setdefault(word, _Node())
         if entry not in node.entries:
             node.entries.append(entry)
+
+    def _add_synonyms(self, declaration: Declaration) -> None:
+        """English words that mean the same as those declared, where all that they stand for is one thing."""
+        declared = [(text, meaning) for text, meaning in _declared(declaration) if meaning.role in _PARTS]
+        declared += [(text, entry.meaning) for text, entry in _function_entries() if entry.language == "en"]
+        functions = {word for text, meaning in declared if meaning.role == "function" for word in phrase(text)}
+        for other, numbers in synonyms((text, _PARTS.get(meaning.role, "nva")) for text, meaning in declared).items():
+            meanings = {declared[number][1] for number in numbers}
+            words = phrase(other)
+            is_known = words[0] in self._lexicon if len(words) == 1 else functions.issuperset(words)
+            is_one = len({(meaning.name, meaning.relation, meaning.value) for meaning in meanings}) == 1
+            if is_one and not is_known and all(meaning.role != "function" for meaning in meanings):
+                for meaning in meanings:
+                    self._add(other, _Entry(meaning, cost=SYNONYM_COST), inflects=True)
 
     def _is_time(self, time: TimePhrase, text: str, tokens: list[Token]) -> bool:
         """Bare numbers are no hours when what they count follows: "between 10 and 20 deaths"."""
@@ -330,7 +356,8 @@ class Linker:
                     ]
                     if not states:
                         break
-                    for node, cost, typos in states:
+                    for node, extra, typos in states:
+                        cost = extra + min((entry.cost for entry in node.entries), default=0.0)
                         if node.entries and self._fits(node, tokens[first : index + 1], language):
                             match = _Match(first, index + 1, node, cost, typos)
                             if index + 1 not in matched or cost < matched[index + 1].cost:
@@ -487,7 +514,7 @@ def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noq
         for words, is_source in ((relation.verbs, True), (relation.inverse_verbs, False)):
             yield from ((text, Meaning("verb", name, value=is_source, relation=name)) for text in words)
             for verb, _, preposition in (text.rpartition(" ") for text in words):
-                if verb and preposition in _PREPOSITIONS:
+                if verb and preposition in PREPOSITIONS:
                     yield verb, Meaning("stranded", name, preposition, is_source, name)
         for nouns, party, is_source in (
             (relation.sources, relation.source, True),

@@ -19,6 +19,8 @@ _TOKEN = re.compile(
     r"|(?P<mark>['’]|<=|>=|[-–—$€£¥%&+/,;:.?!()\"“”„«»<>=~#×≤≥])"  # noqa: RUF001
 )
 # What an apostrophe cuts off: "n't", and the article and pronouns of French before a vowel.
+# Announces examples or another wording, and says nothing itself.
+_NAMELY = re.compile(r"\b(?:i\.\s?e|e\.\s?g|viz|z\.\s?b|p\.\s?ej|p\.\s?ex)\.", re.IGNORECASE)
 _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001
 
 
@@ -53,6 +55,7 @@ def fold(text: str) -> str:
 
 def tokenise(text: str) -> list[Token]:
     """The tokens of a text: number words and multipliers become one number, "n't" becomes "not"."""
+    text = _NAMELY.sub(lambda match: " " * len(match[0]), text)
     text = _NOT.sub(lambda match: " not" if match.end() - match.start() == 3 else match[0], text)
     text = re.sub(r"\bca not\b", "can not", re.sub(r"\bwo not\b", "will not", text))
     tokens: list[Token] = []

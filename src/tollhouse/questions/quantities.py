@@ -277,9 +277,9 @@ class Quantities(FrameReader):
     def _superlative(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911
         index, limit, skip = self._rank(item)
         word = self.at(index)
-        if skip and word is not None and word.says("order_by"):  # "which country is second by number of events"
+        if skip and self._is_order(index):  # "which country is second by number of events"
             frame.superlative, frame.limit, frame.skip = "most", 1, skip
-            self.i = index
+            self.i = self.skip_comma(index)
             return True
         if word is None or not (word.says(*SUPERLATIVES) or (word.find("extreme") and index > self.i)):
             return False
@@ -316,6 +316,14 @@ class Quantities(FrameReader):
         if number is not None and limit is None and (following := self.at(index + 1)) is not None and following.number:
             limit, index = int(number[0]), number[1] - 1
         return self._by_noun(frame, index + 1, limit, skip, descending=word.says("most"), words=word.text)
+
+    def skip_comma(self, index: int) -> int:
+        item = self.at(index)
+        return index + (item is not None and item.says(","))
+
+    def _is_order(self, index: int) -> bool:
+        item = self.at(self.skip_comma(index))
+        return item is not None and item.says("order_by")
 
     def read_order(self, frame: Frame) -> bool:
         """The order of "sorted by", and of "by number of": the largest first unless the question says otherwise."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from tollhouse.questions.frames import NEGATIONS
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning, Role
 
 _ENDS = (".", "!", "?", ";", ":")
@@ -26,6 +27,10 @@ _ASKS = (
     *("share", "compare", "difference", "happened", "summary", "timeline", "most", "least"),
 )
 _WISHES = ("need", "want", "like", "wish", "wonder", "know", "wondering")
+_AND_ONLY = (["one", "and"], ["first", "and"], ["sole", "and"])
+# So many words lead in at most, and so many end a question that ask for consent.
+MOST_LED_IN = 6
+MOST_TAGGED = 3
 _LINKS: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
     *("time", "unavailable", "transitive", "preposition"),
@@ -54,6 +59,41 @@ def focused(linked: Linked) -> Linked:
             continue
         named = next((item for item in sentence if _is_name(item)), named)
     return replace(linked, items=tuple(items))
+
+
+def with_plain_forms(linked: Linked) -> Linked:
+    """The text with idioms of the grammar in their plain form.
+
+    "One and only" is "only", and "when you rank them all by", "sorted according to" are one phrase of order.
+    """
+    items: list[Item] = []
+    for item in linked.items:
+        if item.says("only", "exactly") and [each.text.lower() for each in items[-2:]] in (
+            ["one", "and"],
+            ["first", "and"],
+        ):
+            del items[-2:]
+        start = _start_of_order(items) if item.says("by", "order_by") else len(items)
+        if start < len(items):
+            words = " ".join(each.text for each in (*items[start:], item))
+            item = Item(words, (Meaning("function", "order_by"),), items[start].start, item.end)  # noqa: PLW2901
+            del items[start:]
+        items.append(item)
+    return replace(linked, items=tuple(items))
+
+
+def _start_of_order(items: Sequence[Item]) -> int:
+    """Where a clause with a verb of order begins that ends here and names no rows: "when you rank everyone"."""
+    start = len(items)
+    for place in range(len(items) - 1, max(len(items) - 8, -1), -1):
+        item = items[place]
+        if item.says("sort"):
+            start = place
+        elif item.says("when", "if") and start < len(items):
+            return place
+        elif item.find(*_LINKS) or not item.says("filler", "all", "be", "those", "anyone"):
+            break
+    return start
 
 
 def _is_direct(item: Item) -> bool:
@@ -106,13 +146,35 @@ def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     wish = _end_of_wish(sentence)
     named = next((item for item in sentence[:wish] if _is_name(item)), named)
     sentence = sentence[wish:]
-    clauses = _split(sentence, (",",))
-    if len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
-        sentence = [item for clause in clauses[1:] for item in clause]
+    clauses = _split(sentence[_end_of_lead_in(sentence) :], (",",))
+    while len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
+        del clauses[0]
+    while len(clauses) > 1 and _is_tag(clauses[-1]):
+        del clauses[-1]
+    sentence = [item for clause in clauses for item in clause]
     if named is None or any(_is_name(item) for item in sentence):
         return sentence
     place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
     return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
+
+
+def _end_of_lead_in(sentence: Sequence[Item]) -> int:
+    """Where the question begins after a few words that say nothing of the data: "any idea which …"."""
+    for place, item in enumerate(sentence[:MOST_LED_IN]):
+        if item.find(*_LINKS) or item.says(*NEGATIONS) or _may_be_name(sentence, place):
+            return 0
+        if item.says(*_ASKS) and not item.says("filler"):
+            return place if any(each.find("unknown") for each in sentence[:place]) else 0
+    return 0
+
+
+def _is_tag(clause: Sequence[Item]) -> bool:
+    """Whether a clause only asks for consent: "right?", "isn't it?"."""
+    said = [item for item in clause if not item.find("mark")]
+    if not said or any(item.find(*_LINKS) or item.says(*_ASKS) or item.says("descending") for item in said):
+        return False
+    is_short = len(said) == 1 and said[0].find("unknown") is not None and said[0].text.islower()
+    return is_short or (len(said) <= MOST_TAGGED and said[0].says("be", "do", "have") and said[-1].says("it", "those"))
 
 
 def _end_of_wish(sentence: Sequence[Item]) -> int:

@@ -1,0 +1,52 @@
+"""Words that mean the same as those of a vocabulary, from WordNet: a word that is not declared may be one of them."""
+
+import gzip
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import resources
+
+from tollhouse.questions.normalise import phrase
+
+# A shared meaning counts if its places among the meanings of both words add up to so much at most.
+MOST_PLACES = 3
+PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", "bei", "von", "an", "a", "de"})
+
+
+@cache
+def _meanings() -> Mapping[str, tuple[tuple[str, int, str], ...]]:
+    """The lines of the file that have a word, with its part of speech and the place of the meaning, by word."""
+    packed = resources.files("tollhouse.questions").joinpath("data/synonyms.txt.gz").read_bytes()
+    lines: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    for line in gzip.decompress(packed).decode().splitlines():
+        part, _, words = line.partition("|")
+        for word in words.split(","):
+            text, _, place = word.partition(":")
+            lines[text].append((part, int(place), words))
+    return {word: tuple(having) for word, having in lines.items()}
+
+
+def _alike(text: str, parts: str) -> Iterator[str]:
+    """The words that share a frequent meaning with a phrase, as one of these parts of speech."""
+    for part, place, words in _meanings().get(text, ()):
+        if part in parts:
+            for word in words.split(","):
+                other, _, rank = word.partition(":")
+                if other != text and int(rank) + place <= MOST_PLACES:
+                    yield other
+
+
+def synonyms(texts: Iterable[tuple[str, str]]) -> dict[str, list[int]]:
+    """The synonyms of phrases, each with the numbers of the phrases that it can stand for.
+
+    A phrase comes with its parts of speech ("v", "n", "a"). Of "sell to" the verb counts, and the preposition stays.
+    """
+    result: dict[str, list[int]] = defaultdict(list)
+    for number, (text, parts) in enumerate(texts):
+        words = phrase(text)
+        others = set(_alike(" ".join(words), parts))
+        if len(words) == 2 and parts == "v" and words[1] in PREPOSITIONS:
+            others |= {f"{other} {words[1]}" for other in _alike(words[0], parts)}
+        for other in others:
+            result[other].append(number)
+    return result
