@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -34,7 +34,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
-from tollhouse.services import every_service, load_settings, offered
+from tollhouse.services import Open, check_plugins, every_service, load_settings, offered
 from tollhouse.status.incident_store import Fault, Incidents, Subject
 from tollhouse.tracing import open_tracing
 
@@ -86,39 +86,42 @@ def _idle_connections(settings: Settings) -> IdleConnections:
     return IdleConnections(ports, settings.idle_connections_per_address, settings.trusted_networks())
 
 
-def create_app(settings: Settings | None = None) -> Application:
+def create_app(settings: Settings | None = None, *, services: Mapping[str, Open] | None = None) -> Application:
     """The server as an ASGI application, to mount in another one; without settings, those in effect.
 
-    It starts with the lifespan it is sent, with `async with`, or with its first request. Raises SettingError.
+    `services` are served instead of those of the settings: the function that opens each, by the service's name.
+    The server starts with the lifespan it is sent, with `async with`, or with its first request. Raises SettingError.
 
         paid = create_app(load_settings(public_url="https://example.org/paid"))
         app = Starlette(routes=[Mount("/paid", paid)])
     """
-    chosen_settings = load_settings() if settings is None else settings
-    chosen(chosen_settings)
-    logs.configure_events(chosen_settings.log_level)
-    return Application(lambda: serving(chosen_settings, is_guest=True), _operator_listener(chosen_settings))
+    settings = load_settings() if settings is None else settings
+    chosen(settings, services)
+    logs.configure_events(settings.log_level)
+    return Application(partial(serving, settings, is_guest=True, services=services), _operator_listener(settings))
 
 
 @contextlib.asynccontextmanager
-async def serving(settings: Settings, *, is_guest: bool = False) -> AsyncIterator[Server]:
+async def serving(
+    settings: Settings, *, is_guest: bool = False, services: Mapping[str, Open] | None = None
+) -> AsyncIterator[Server]:
     """The running server with its background tasks, until the block ends. A guest shares its process with others."""
     async with open_tracing(settings.otlp_url, __version__), open_context(settings) as context:
-        services = await _open_services(context)
+        opened = await _open_services(context, services)
         accounts = _accounts(context)
         # The token exists before the first request, and a damaged one stops the start.
         await asyncio.to_thread(lambda: context.operator.token)
-        board = StatusBoard(context, services)
-        server = _server(context, services, accounts, board)
-        server.at = lru_cache(MOUNTS)(partial(_mounted, context, services, accounts))
+        board = StatusBoard(context, opened)
+        server = _server(context, opened, accounts, board)
+        server.at = lru_cache(MOUNTS)(partial(_mounted, context, opened, accounts))
         per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
-        per_process += [(service.name, task) for service in services for task in service.per_process_tasks]
+        per_process += [(service.name, task) for service in opened for task in service.per_process_tasks]
         tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
         if settings.background_work:
-            tasks.append(asyncio.create_task(lead(context, [*services, accounts])))
+            tasks.append(asyncio.create_task(lead(context, [*opened, accounts])))
         if not is_guest:
             _tune_garbage_collector()
-        log.info("serving", services=[service.name for service in services])
+        log.info("serving", services=[service.name for service in opened])
         try:
             yield server
         finally:
@@ -134,8 +137,8 @@ async def working(settings: Settings) -> None:
 
 
 async def check(settings: Settings) -> None:
-    """Raise for what would fail in a worker process: a bad setting, an unreachable database, a folder in use."""
-    chosen(settings)
+    """Raise for what would fail in a worker process: a setting, a package, an unreachable database, a folder in use."""
+    check_plugins(chosen(settings))
     if settings.llm_base_url and find_spec("openai") is None:
         raise SettingError("llm_base_url: needs the extra: pip install 'tollhouse[chat]'")
     if settings.otlp_url:
@@ -189,18 +192,21 @@ async def lead(context: AppContext, services: Sequence[Service]) -> None:
         await asyncio.sleep(RETRY_LEADING_SECONDS)
 
 
-def chosen(settings: Settings) -> list[str]:
-    """The names of the services to serve. Raises SettingError for an unknown one, DeclarationError for a bad table."""
-    known = every_service(settings)
+def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> list[str]:
+    """The names of the services to serve: of `services`, if they are given, else of every one that the settings offer.
+
+    Raises SettingError for an unknown one, DeclarationError for a bad table, PluginError for a bad package.
+    """
+    known = every_service(settings) if services is None else services
     for name in [settings.service, *settings.hosts.values()]:
         if name and name not in known:
             raise SettingError(f"service: there is no service {name!r}; choose one of {', '.join(known)}")
-    return [settings.service] if settings.service else list(offered(settings))
+    return [settings.service] if settings.service else list(offered(settings) if services is None else services)
 
 
-async def _open_services(context: AppContext) -> list[Service]:
-    known = every_service(context.settings)
-    return [_with_plans(await known[name](context), context.plans) for name in chosen(context.settings)]
+async def _open_services(context: AppContext, services: Mapping[str, Open] | None = None) -> list[Service]:
+    known = every_service(context.settings) if services is None else services
+    return [_with_plans(await known[name](context), context.plans) for name in chosen(context.settings, services)]
 
 
 def _accounts(context: AppContext) -> Service:

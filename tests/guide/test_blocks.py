@@ -1,5 +1,6 @@
 """Every block of code in the documentation is run by a test or checked by one, and so are commands within sentences."""
 
+import contextlib
 import importlib.util
 import json
 import re
@@ -17,6 +18,7 @@ from tests.guide.test_programs import PROGRAMS
 from tests.guide.test_starts import STARTS
 from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.cli.main import app
+from tollhouse.cli.new_service import new_service
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_rows import ATTRIBUTES
 from tollhouse.services.mattress.retailers import OPERATORS_FILE, load_retailers
@@ -67,6 +69,11 @@ def test_every_toml_block_is_read_by_what_it_is_for(tmp_path):
         elif "columns" in parsed:
             (tmp_path / "mapping.toml").write_text(block.text)
             assert load_mapping(tmp_path / "mapping.toml", ATTRIBUTES).columns == parsed["columns"]
+        elif "project" in parsed:
+            with contextlib.chdir(tmp_path):
+                new_service("tides")
+            written = tomllib.loads((tmp_path / "tollhouse-tides" / "pyproject.toml").read_text())
+            assert written["project"]["entry-points"] == parsed["project"]["entry-points"]
         elif "table" in parsed:
             assert parse_declaration(block.text, tmp_path / "books.toml").title == parsed["title"]
         else:

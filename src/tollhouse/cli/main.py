@@ -14,6 +14,7 @@ _COMMANDS = (
     ("serve", "serve", "Run the server. In-flight requests complete before shutdown."),
     ("worker", "serve", "Run the background work without a server."),
     ("new", "new", "Generate a service definition from a table."),
+    ("new-service", "new_service", "Write a Python package that adds a service."),
     ("demo", "demo", "Run a local chain and a server, and show every way to pay."),
     ("ingest", "ingest", "Ingest provider files into the defense feeds."),
     ("import", "import_", "Import a product feed into a service's catalogue."),
@@ -29,7 +30,7 @@ _COMMANDS = (
 for _name, _module, _summary in _COMMANDS:
     # In the list of commands a summary; in a command's own help the whole of its docstring.
     _help = {} if _name in sys.argv[1:2] else {"help": _summary}
-    _function = "import_" if _name == "import" else _name
+    _function = "import_" if _name == "import" else _name.replace("-", "_")
     app.command(f"tollhouse.cli.{_module}:{_function}", name=_name, **_help)
 
 

@@ -23,6 +23,7 @@ from tollhouse.config.declaration import service_fault
 from tollhouse.config.settings import Settings
 from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.services import EVERY_SERVICE
+from tollhouse.services.plugins import plugin_services
 from tollhouse.services.tables.declaration import (
     UNKNOWN,
     Declaration,
@@ -67,7 +68,7 @@ def new(
 ) -> None:
     """Generate a service definition from a table or a product feed. Review it, then run `tollhouse serve`."""
     settings = common.settings()
-    if fault := service_fault(service, EVERY_SERVICE):
+    if fault := service_fault(service, {**EVERY_SERVICE, **plugin_services(EVERY_SERVICE)}):
         raise ValueError(fault)
     path = Path(settings.services_dir) / f"{service}.toml"
     if path.exists() and not force:

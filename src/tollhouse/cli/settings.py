@@ -9,7 +9,7 @@ from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import masked
 from tollhouse.config.section import declarations
 from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
-from tollhouse.services import SECTIONS
+from tollhouse.services import sections
 
 
 def settings(
@@ -22,7 +22,7 @@ def settings(
         print(json.dumps(masked(common.settings()), indent=2))
         return
     section = ""
-    for declared in declarations([*SERVER_SECTIONS, *SECTIONS]).values():
+    for declared in declarations([*SERVER_SECTIONS, *sections()]).values():
         if declared.section != section:
             section = declared.section
             print(f"\n{section}")

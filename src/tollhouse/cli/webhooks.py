@@ -8,7 +8,7 @@ from cyclopts import App, Parameter
 
 from tollhouse.admission.context import AppContext
 from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
-from tollhouse.services import SERVICES
+from tollhouse.services import offered
 from tollhouse.webhooks.store import State
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
 
@@ -27,8 +27,9 @@ def add(
     common: CommonOptions = DEFAULTS,
 ) -> None:
     """Register an endpoint; print it as JSON with its secret, which is shown only once."""
-    if service not in SERVICES:
-        raise ValueError(f"there is no service {service!r}; there are {', '.join(SERVICES)}")
+    services = offered(common.settings())
+    if service not in services:
+        raise ValueError(f"there is no service {service!r}; there are {', '.join(services)}")
 
     async def command(context: AppContext) -> NewSecret:
         target = await context.webhooks.subscriptions.validate(url)

@@ -20,7 +20,7 @@ from tollhouse.http.service_endpoints import file_operation
 
 HTML = "text/html; charset=utf-8"
 
-HERE = Path(__file__).parent
+HERE: Path = Path(__file__).parent
 _ALLOWED = (
     b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     b"frame-ancestors 'none'; base-uri 'none'; form-action 'self'"

@@ -1,9 +1,8 @@
-"""The services of this server: the built-in ones, declared tables, and those served only by name.
+"""The services of this server: the built-in ones, those of installed packages, declared ones, and those served by name.
 
 A service's code is imported when the service is opened: most commands open none, nor does the main process of a server.
 """
 
-from collections.abc import Awaitable, Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -11,16 +10,27 @@ from tollhouse.admission.context import AppContext
 from tollhouse.config.declaration import declaration_files, read_text
 from tollhouse.config.loader import load
 from tollhouse.config.section import Section
+from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
 from tollhouse.config.settings import Settings
 from tollhouse.http.service import Service
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.infra.settings import InfraSettings
+from tollhouse.services.plugins import Open, check_plugins, plugin_sections, plugin_services
 from tollhouse.services.studio.settings import StudioSettings
 
-# The settings that services declare.
-SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSettings)
+__all__ = [
+    "EVERY_SERVICE",
+    "SECTIONS",
+    "SERVICES",
+    "Open",
+    "check_plugins",
+    "every_service",
+    "load_settings",
+    "offered",
+]
 
-Open = Callable[[AppContext], Awaitable[Service]]
+# The settings that the built-in services declare.
+SECTIONS: tuple[type[Section], ...] = (DefenseSettings, InfraSettings, StudioSettings)
 
 
 def _opener(name: str) -> Open:
@@ -36,7 +46,8 @@ def _opener(name: str) -> Open:
 
 def _declared(folder: Path) -> dict[str, Open]:
     """The services that the TOML files of a folder declare: those with an `[upstream]` are proxies, others tables."""
-    return {path.stem: _declared_opener(path) for path in declaration_files(folder, EVERY_SERVICE)}
+    taken = {**EVERY_SERVICE, **plugin_services(EVERY_SERVICE)}
+    return {path.stem: _declared_opener(path) for path in declaration_files(folder, taken)}
 
 
 def _declared_opener(path: Path) -> Open:
@@ -60,13 +71,21 @@ EVERY_SERVICE: dict[str, Open] = {**SERVICES, "facilitator": _opener("facilitato
 
 
 def load_settings(config: str | None = None, **overrides: object) -> Settings:
-    """The settings in effect, with the sections of every service. Raises SettingError."""
-    return load(config, SECTIONS, **overrides)
+    """The settings in effect, with the sections of every service. Raises SettingError, PluginError."""
+    return load(config, sections(), **overrides)
+
+
+def sections() -> tuple[type[Section], ...]:
+    """The settings that services declare, also those of installed packages. Raises PluginError."""
+    return (*SECTIONS, *plugin_sections([*SERVER_SECTIONS, *SECTIONS]))
 
 
 def offered(settings: Settings) -> dict[str, Open]:
-    """The services of a server whose settings name none: its own, and every declared one. Raises DeclarationError."""
-    return {**SERVICES, **_declared(Path(settings.services_dir))}
+    """The services of a server whose settings name none: its own, those of installed packages, and declared ones.
+
+    Raises DeclarationError, PluginError.
+    """
+    return {**SERVICES, **plugin_services(EVERY_SERVICE), **_declared(Path(settings.services_dir))}
 
 
 def every_service(settings: Settings) -> dict[str, Open]:
