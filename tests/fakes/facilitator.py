@@ -30,6 +30,10 @@ _TRANSFER = keccak256(
     b"transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
 )[:4]  # fmt: skip
 
+_SETTLE = keccak256(
+    b"settle(((address,uint256),uint256,uint256),uint256,address,(address,address,uint256),bytes)"
+)[:4]  # fmt: skip
+
 
 @dataclass
 class Facilitator:
@@ -66,6 +70,8 @@ class Facilitator:
         kind = asked.path.rpartition("/")[2]
         if kind == "supported":
             kinds = [{"x402Version": v, "scheme": "exact", "network": n} for v, n in self.networks.items()]
+            extra = {"facilitatorAddress": self.account.lower()}
+            kinds += [{"x402Version": 2, "scheme": "upto", "network": self.networks[2], "extra": extra}]
             return told({"kinds": kinds, "extensions": self.extensions, "signers": {"eip155:*": [self.account]}})
         return self._verify(asked) if kind == "verify" else self._settle(asked)
 
@@ -105,11 +111,15 @@ class Facilitator:
         }[self.mode]()
 
     def _carry_out(self, body: Json) -> None:
-        paid, signature = _authorization(body), body["paymentPayload"]["payload"]["signature"]
+        paid, signature = _authorization(body), bytes.fromhex(body["paymentPayload"]["payload"]["signature"][2:])
         if paid["nonce"] in self.settled:
             return
-        sent = {"from": self.account, "to": body["paymentRequirements"]["asset"], "gas": hex(300_000),
-                "data": "0x" + _call(paid, bytes.fromhex(signature[2:])).hex()}  # fmt: skip
+        required = body["paymentRequirements"]
+        if "spender" in paid:
+            to, data = paid["spender"], _SETTLE + _settle(paid, int(required["amount"]), signature)
+        else:
+            to, data = required["asset"], _TRANSFER + _call(paid, signature)
+        sent = {"from": self.account, "to": to, "gas": hex(300_000), "data": "0x" + data.hex()}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "eth_sendTransaction", "params": [sent]}
         self.settled[paid["nonce"]] = _from_node(self.node_url, json.dumps(asked).encode())["result"]
 
@@ -128,14 +138,35 @@ def told(members: Json, status: int = 200) -> Reply:
 
 
 def _authorization(body: Json) -> Json:
-    found: Json = body["paymentPayload"]["payload"]["authorization"]
-    return found
+    payload: Json = body["paymentPayload"]["payload"]
+    if "permit2Authorization" not in payload:
+        found: Json = payload["authorization"]
+        return found
+    permit: Json = payload["permit2Authorization"]
+    return permit | {"nonce": f"0x{int(permit['nonce']):064x}"}
 
 
 def _call(paid: Json, signature: bytes) -> bytes:
-    words = [int(paid["from"], 16), int(paid["to"], 16), *(int(paid[name]) for name in _NUMBERS),
-             int(paid["nonce"], 16), 7 * 32, len(signature)]  # fmt: skip
-    return _TRANSFER + b"".join(word.to_bytes(32) for word in words) + signature + bytes(-len(signature) % 32)
+    words = [
+        int(paid["from"], 16),
+        int(paid["to"], 16),
+        *(int(paid[name]) for name in _NUMBERS),
+        int(paid["nonce"], 16),
+    ]
+    return _encoded(words, signature)
+
+
+def _settle(paid: Json, amount: int, signature: bytes) -> bytes:
+    permitted, witness = paid["permitted"], paid["witness"]
+    words = [int(permitted["token"], 16), int(permitted["amount"]), int(paid["nonce"], 16), int(paid["deadline"]),
+             amount, int(paid["from"], 16), int(witness["to"], 16), int(witness["facilitator"], 16),
+             int(witness["validAfter"])]  # fmt: skip
+    return _encoded(words, signature)
+
+
+def _encoded(words: list[int], signature: bytes) -> bytes:
+    whole = [*words, 32 * (len(words) + 1), len(signature)]
+    return b"".join(word.to_bytes(32) for word in whole) + signature + bytes(-len(signature) % 32)
 
 
 _NUMBERS = ("value", "validAfter", "validBefore")

@@ -1,4 +1,4 @@
-"""Typed data (EIP-712) of a token transfer by authorization (EIP-3009)."""
+"""Typed data (EIP-712) of a token transfer by authorization (EIP-3009), and of one by a Permit2 signature."""
 
 from functools import lru_cache
 
@@ -14,6 +14,14 @@ _TRANSFER_TYPE = keccak256(
     b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
     b"bytes32 nonce)"
 )
+_PERMISSIONS_TYPE = keccak256(b"TokenPermissions(address token,uint256 amount)")
+_WITNESS_TYPE = keccak256(b"Witness(address to,address facilitator,uint256 validAfter)")
+_PERMIT_TYPE = keccak256(
+    b"PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,"
+    b"Witness witness)TokenPermissions(address token,uint256 amount)"
+    b"Witness(address to,address facilitator,uint256 validAfter)"
+)
+_PERMIT_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,uint256 chainId,address verifyingContract)")
 _UINT256_END = 1 << 256
 _ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
 
@@ -54,6 +62,32 @@ class TransferWithAuthorization(Struct, frozen=True):
             raise ValueError(f"the nonce must have {NONCE_BYTES} bytes, not {len(self.nonce)}")
 
 
+class PermitTransfer(Struct, frozen=True):
+    """A transfer of at most `value` that `spender` may execute once, for the account `facilitator`, in a time window.
+
+    Permit2's `permitWitnessTransferFrom` with the witness of x402's scheme `upto`. Fields have the names of
+    TransferWithAuthorization where they mean the same; `valid_before` is the last second. Raises ValueError.
+    """
+
+    sender: bytes
+    recipient: bytes
+    value: int
+    valid_after: int
+    valid_before: int
+    nonce: bytes
+    token: bytes
+    spender: bytes
+    facilitator: bytes
+
+    def __post_init__(self) -> None:
+        for name in ("sender", "recipient", "token", "spender", "facilitator"):
+            _check_address(name, getattr(self, name))
+        for name in ("value", "valid_after", "valid_before"):
+            _check_number(name, getattr(self, name))
+        if len(self.nonce) != NONCE_BYTES:
+            raise ValueError(f"the nonce must have {NONCE_BYTES} bytes, not {len(self.nonce)}")
+
+
 @lru_cache(maxsize=64)
 def domain_separator(domain: Domain) -> bytes:
     """The hash of a domain: 32 bytes, the same for every transfer of a token."""
@@ -78,6 +112,19 @@ def transfer_digest(domain: Domain, transfer: TransferWithAuthorization) -> byte
         + transfer.nonce
     )
     return keccak256(b"\x19\x01" + domain_separator(domain) + struct)
+
+
+def permit_digest(chain_id: int, contract: bytes, permit: PermitTransfer) -> bytes:
+    """The 32 bytes that the sender signs, for the Permit2 contract of that chain."""
+    permitted = keccak256(_PERMISSIONS_TYPE + _address(permit.token) + _number(permit.value))
+    witness = keccak256(
+        _WITNESS_TYPE + _address(permit.recipient) + _address(permit.facilitator) + _number(permit.valid_after)
+    )
+    struct = keccak256(
+        _PERMIT_TYPE + permitted + _address(permit.spender) + permit.nonce + _number(permit.valid_before) + witness
+    )
+    domain = keccak256(_PERMIT_DOMAIN_TYPE + keccak256(b"Permit2") + _number(chain_id) + _address(contract))
+    return keccak256(b"\x19\x01" + domain + struct)
 
 
 def _address(raw: bytes) -> bytes:

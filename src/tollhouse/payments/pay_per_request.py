@@ -28,6 +28,8 @@ log = logger("payments.facilitator")
 
 NO_PUBLIC_URL = "https://example.invalid/"
 MAX_USD = 1_000_000
+SUPPORTED_SECONDS, SUPPORTED_RETRY_SECONDS = 600.0, 5.0
+"""How often a remote facilitator is asked what it supports: after a reply, and after none."""
 
 
 @asynccontextmanager
@@ -84,7 +86,7 @@ async def _remote(settings: Settings, database: Database, chain: ChainClient) ->
         settings.public_url or NO_PUBLIC_URL,
     )
     remote = RemoteFacilitator(url, auth, chain, resource_url, Attempts(database), rules=wallet_rules(settings))
-    check = asyncio.create_task(_warn_unsupported(remote, settings))
+    check = asyncio.create_task(_watch_supported(remote, settings))
     try:
         yield remote
     finally:
@@ -108,17 +110,21 @@ async def _built_in(settings: Settings, database: Database, chain: ChainClient) 
         yield built_in
 
 
-async def _warn_unsupported(remote: RemoteFacilitator, settings: Settings) -> None:
-    """Warn the operator before the first payment fails. Serving does not wait for it."""
+async def _watch_supported(remote: RemoteFacilitator, settings: Settings) -> None:
+    """Warn the operator before the first payment fails, and learn who settles `upto`. Serving does not wait for it."""
     chain_id, asset = settings.evm_chain_id, parse_address(settings.usdc_address).text
     probe = Requirement(chain_id, 0, asset, asset, 0, TOKEN_NAMES.get(chain_id, TOKEN_NAME))
-    try:
-        unsupported = await remote.unsupported_versions(probe)
-    except NoReplyError as failure:
-        log.warning("remote facilitator: supported networks unknown", failure=str(failure))
-        return
-    if unsupported:
-        log.warning("remote facilitator: network not supported", versions=unsupported, network=probe.network)
+    reported: list[int] | str = []
+    while True:
+        pause = SUPPORTED_SECONDS
+        try:
+            unsupported: list[int] | str = await remote.unsupported_versions(probe)
+        except NoReplyError as failure:
+            unsupported, pause = str(failure), SUPPORTED_RETRY_SECONDS
+        if unsupported and unsupported != reported:
+            log.warning("remote facilitator: network not supported", cause=unsupported, network=probe.network)
+        reported = unsupported
+        await asyncio.sleep(pause)
 
 
 @dataclass(frozen=True, slots=True)

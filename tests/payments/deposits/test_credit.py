@@ -9,12 +9,14 @@ from eth_utils import keccak
 
 from tests.fakes.node import provider
 from tests.fakes.website import Reply
+from tests.payments.x402.signed_payments import permit, permit_signature, read, upto
 from tests.servers.chain import deploy
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import call_data
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
+from tollhouse.payments.chain.permit2 import settle_call
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
 from tollhouse.payments.ledger.ledger import open_ledger
@@ -314,7 +316,18 @@ async def test_authorized_transfer_is_a_deposit(chain, sqlite_ledger):
 async def test_authorized_transfer_is_no_deposit_where_it_may_have_paid_for_a_call(chain, sqlite_ledger):
     terms = DepositTerms(8453, chain.usdc_address, TREASURY.address, CONFIRMATIONS, takes_authorized=False)
     assert await reason(chain, sqlite_ledger, await authorized(chain, 3_000_000), terms=terms) == "wrong-recipient"
+    assert await reason(chain, sqlite_ledger, await permitted(chain, 3_000_000), terms=terms) == "wrong-recipient"
     assert (await credit(chain, sqlite_ledger, await sent(chain), terms=terms)).credited_micros == 2_500_000
+
+
+async def permitted(chain, amount: int) -> str:
+    """A transfer from ALICE to the treasury as a payment of scheme `upto` is settled."""
+    await chain.approve_permit2(ALICE)
+    parties = {"to": TREASURY.address, "facilitator": BOB.address}
+    told = permit({"amount": str(amount + 1)}, parties, **{"from": ALICE.address})
+    payment = read(upto(told, permit_signature(told, ALICE.private_key)))
+    call = settle_call(payment.authorization, amount, payment.signature)
+    return await confirmed(chain, await chain.send(BOB, call.to, call.data))
 
 
 async def test_node_of_another_chain_credits_nothing(chain, sqlite_ledger):

@@ -32,6 +32,7 @@ OpenFacilitator = Callable[..., AbstractAsyncContextManager[BuiltInFacilitator]]
 @pytest.fixture
 async def chain(local_chain: LocalChain) -> LocalChain:
     await local_chain.fund_usdc(PAYER.address, 10_000_000)
+    await local_chain.approve_permit2(PAYER)
     return local_chain
 
 

@@ -12,6 +12,7 @@ from tests.fakes.facilitator import MODES, facilitator, told
 from tests.fakes.website import Reply
 from tests.payments.settlement.chain_state import seller_holds
 from tests.payments.x402.conftest import PaymentServer
+from tests.payments.x402.purchases import bought, claim
 from tests.payments.x402.signed_payments import (
     ANSWER,
     OTHER,
@@ -21,7 +22,10 @@ from tests.payments.x402.signed_payments import (
     REQUIREMENT,
     RESOURCE,
     SELLER,
+    cost_of,
     read,
+    terms_of,
+    upto,
     v1,
     v2,
 )
@@ -98,19 +102,38 @@ async def test_failure_that_it_declares_safe_is_a_failure(chain, elsewhere, remo
     assert await seller_holds(chain) == 0
 
 
+@pytest.mark.parametrize("make", [v2, upto])
 @pytest.mark.parametrize("mode", SETTLING_MODES)
-async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewhere, server, mode):
+async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewhere, server, mode, make):
     elsewhere.mode = mode
-    payment = read(v2())
-    claimed = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    assert await server.settler.unsupported_versions(REQUIREMENT) == []
+    sent = make()
+    payment, accepts = read(sent), server.x402.accepts(*terms_of(sent))
+    claimed = await server.x402.claim(payment, accepts, PRINT, RESOURCE.url)
     assert isinstance(claimed, Claimed)
-    headers = await server.x402.settle(claimed, ANSWER)
+    headers = await server.x402.settle(claimed, ANSWER, cost_of(sent))
     assert not isinstance(headers, VerificationFailure)
     await server.x402.release(claimed)
-    again = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    again = await server.x402.claim(payment, accepts, PRINT, RESOURCE.url)
     assert isinstance(again, PaidResponse)
     assert again.response == ANSWER
     assert await seller_holds(chain) == PRICE
+    assert len(await server.ledger.transfers("x402", 0.0)) == 1
+    amounts = [body["paymentRequirements"]["amount"] for body in elsewhere.bodies("/verify")]
+    assert set(amounts) == {str(terms_of(sent)[0])}
+
+
+async def test_transaction_of_another_payment_proves_nothing(chain, elsewhere, server):
+    """The facilitator names the transaction of an earlier payment by the same payer, of the same amount."""
+    await server.settler.unsupported_versions(REQUIREMENT)
+    first, second = upto(), upto()
+    await bought(server, first)
+    elsewhere.settles = False
+    elsewhere.settled[read(second).nonce] = elsewhere.settled[read(first).nonce]
+    claimed = await claim(server, second)
+    with pytest.raises(Problem) as caught:
+        await server.x402.settle(claimed, ANSWER, PRICE)
+    assert caught.value.code == "payment-pending"
     assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 

@@ -33,6 +33,7 @@ OpenServer = Callable[..., Awaitable[PaymentServer]]
 @pytest.fixture
 async def chain(local_chain: LocalChain) -> LocalChain:
     await local_chain.fund_usdc(PAYER.address, 100_000)
+    await local_chain.approve_permit2(PAYER)
     return local_chain
 
 

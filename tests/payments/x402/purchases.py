@@ -6,7 +6,18 @@ from eth_account import Account as Signer
 from eth_utils import keccak
 
 from tests.payments.x402.conftest import PaymentServer
-from tests.payments.x402.signed_payments import ANSWER, OTHER, PAYER, PRICE, PRINT, RESOURCE, SELLER, Json, read
+from tests.payments.x402.signed_payments import (
+    ANSWER,
+    OTHER,
+    PAYER,
+    PRINT,
+    RESOURCE,
+    SELLER,
+    Json,
+    cost_of,
+    read,
+    terms_of,
+)
 from tollhouse import clock
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import LocalChain
@@ -24,7 +35,7 @@ async def claim(
     server: PaymentServer, sent: Json, fingerprint: bytes = PRINT
 ) -> Claimed | PaidResponse | VerificationFailure:
     """What a call gets. Its connection is cut before it is sent a stored answer."""
-    outcome = await server.x402.claim(read(sent), server.x402.accepts(PRICE), fingerprint, RESOURCE.url)
+    outcome = await server.x402.claim(read(sent), server.x402.accepts(*terms_of(sent)), fingerprint, RESOURCE.url)
     if isinstance(outcome, PaidResponse):
         await server.x402.release(outcome)
     return outcome
@@ -34,7 +45,7 @@ async def bought(server: PaymentServer, sent: Json, fingerprint: bytes = PRINT) 
     """The headers of a payment that was claimed and settled, by a call that was cut before it was sent its answer."""
     claimed = await claim(server, sent, fingerprint)
     assert isinstance(claimed, Claimed), claimed
-    headers = await server.x402.settle(claimed, ANSWER)
+    headers = await server.x402.settle(claimed, ANSWER, cost_of(sent))
     assert not isinstance(headers, VerificationFailure), headers
     await server.x402.release(claimed)
     return headers
@@ -51,7 +62,7 @@ async def seller_holds(chain: LocalChain) -> int:
 
 
 async def delivered(server: PaymentServer, sent: Json) -> None:
-    paid = await server.x402.claim(read(sent), server.x402.accepts(PRICE), PRINT, RESOURCE.url)
+    paid = await server.x402.claim(read(sent), server.x402.accepts(*terms_of(sent)), PRINT, RESOURCE.url)
     assert isinstance(paid, PaidResponse), paid
     server.x402.delivered(paid)
 

@@ -13,6 +13,7 @@ from eth_account import Account as Signer
 from eth_utils import keccak
 
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, load_contracts
+from tollhouse.payments.chain.permit2 import PERMIT2, UPTO_PROXY
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.headers import decode_payment, read_payment
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts
@@ -34,6 +35,11 @@ PAYER, OTHER, RELAYER, SELLER = ACCOUNTS[:4]
 PRICE = 1_000
 RESOURCE = Resource("https://toll.example/mattress/api/products?limit=2", "A page of products", "application/json")
 REQUIREMENT = Requirement(8453, PRICE, LocalChain.usdc_address, SELLER.address, 60)
+# A call that costs PRICE and may cost as much as this.
+MAXIMUM = 5_000
+UPTO_REQUIREMENT = Requirement(
+    8453, MAXIMUM, LocalChain.usdc_address, SELLER.address, 60, scheme="upto", facilitator=RELAYER.address
+)
 ANSWER = StoredResponse(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
 PRINT = b"0123456789abcdef"
 # Makes a contract of whatever code it is sent, at an address that follows from it; every node of this kind has it.
@@ -49,6 +55,23 @@ TYPES = {
         {"name": "validBefore", "type": "uint256"},
         {"name": "nonce", "type": "bytes32"},
     ]
+}
+
+
+PERMIT_TYPES = {
+    "PermitWitnessTransferFrom": [
+        {"name": "permitted", "type": "TokenPermissions"},
+        {"name": "spender", "type": "address"},
+        {"name": "nonce", "type": "uint256"},
+        {"name": "deadline", "type": "uint256"},
+        {"name": "witness", "type": "Witness"},
+    ],
+    "TokenPermissions": [{"name": "token", "type": "address"}, {"name": "amount", "type": "uint256"}],
+    "Witness": [
+        {"name": "to", "type": "address"},
+        {"name": "facilitator", "type": "address"},
+        {"name": "validAfter", "type": "uint256"},
+    ],
 }
 
 
@@ -85,6 +108,45 @@ def v2(told: Json | None = None, signed: str | None = None, **changes: Any) -> J
         "extensions": {},
     }
     return sent | changes
+
+
+def permit(permitted: Json | None = None, witness: Json | None = None, **changes: Any) -> Json:
+    """What a payer of scheme `upto` signs: at most MAXIMUM, for the seller, through RELAYER."""
+    whole = {
+        "from": PAYER.address,
+        "permitted": {"token": LocalChain.usdc_address, "amount": str(MAXIMUM)} | (permitted or {}),
+        "spender": UPTO_PROXY,
+        "nonce": str(int.from_bytes(os.urandom(32))),
+        "deadline": str(int(time.time()) + 60),
+        "witness": {"to": SELLER.address, "facilitator": RELAYER.address, "validAfter": "0"} | (witness or {}),
+    }
+    return whole | changes
+
+
+def permit_signature(told: Json, key: str = PAYER.private_key, **domain: Any) -> str:
+    """65 bytes in hex, of the typed data that a permit is."""
+    whole = {"name": "Permit2", "chainId": 8453, "verifyingContract": PERMIT2} | domain
+    message = {name: value for name, value in told.items() if name != "from"}
+    message |= {name: int(told[name]) for name in ("nonce", "deadline")}
+    message["permitted"] = told["permitted"] | {"amount": int(told["permitted"]["amount"])}
+    message["witness"] = told["witness"] | {"validAfter": int(told["witness"]["validAfter"])}
+    return Signer.sign_typed_data(key, whole, PERMIT_TYPES, message).signature.to_0x_hex()
+
+
+def upto(told: Json | None = None, signed: str | None = None, **changes: Any) -> Json:
+    told = told or permit()
+    payload = {"signature": signed or permit_signature(told), "permit2Authorization": told}
+    return v2(accepted=UPTO_REQUIREMENT.v2(), payload=payload) | changes
+
+
+def terms_of(sent: Json) -> tuple[int, str]:
+    """The amount and the scheme of the requirement that a payment is for."""
+    return (MAXIMUM, "upto") if "permit2Authorization" in sent["payload"] else (PRICE, "exact")
+
+
+def cost_of(sent: Json) -> int | None:
+    """What a call that is paid so is said to have cost: PRICE, whatever it may cost."""
+    return PRICE if "permit2Authorization" in sent["payload"] else None
 
 
 def from_unmade_wallet() -> Json:
@@ -133,6 +195,10 @@ class NodeSettler:
     gate: asyncio.Event | None = None
     """What it waits for before it does anything."""
     rules: WalletRules = field(default_factory=lambda: WalletRules(contract_wallets=True))
+
+    @property
+    def upto_account(self) -> str:
+        return self.account.address
 
     async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
         return await verify_on_chain(self.chain.client, payment, requirement, self.rules)

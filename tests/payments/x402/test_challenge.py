@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded
+from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, RESOURCE, SELLER, decoded, read, upto, v1, v2
 from tollhouse.payments.chain.contracts import USDC_ON_BASE
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, challenge, payment_invalid
 from tollhouse.payments.x402.types import InvalidReason, Requirement, verification_failure
@@ -80,7 +80,7 @@ def test_chain_that_version_1_has_no_word_for_is_offered_in_version_2_only():
 
 def test_refused_payment_is_a_402_that_says_why_and_asks_again():
     problem = payment_invalid(
-        verification_failure(InvalidReason.NONCE_USED, 2), challenge(RESOURCE, [REQUIREMENT], "used")
+        verification_failure(InvalidReason.NONCE_USED, read(v2())), challenge(RESOURCE, [REQUIREMENT], "used")
     )
     assert (problem.status, problem.code) == (402, "payment-invalid")
     assert problem.facts["reason"] == "invalid_exact_evm_nonce_already_used"
@@ -90,11 +90,14 @@ def test_refused_payment_is_a_402_that_says_why_and_asks_again():
 
 
 @pytest.mark.parametrize(
-    ("version", "reason"),
+    ("make", "reason"),
     [
-        (1, "invalid_exact_evm_payload_authorization_value"),
-        (2, "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (v1, "invalid_exact_evm_payload_authorization_value"),
+        (v2, "invalid_exact_evm_payload_authorization_value_mismatch"),
+        (upto, "permit2_amount_mismatch"),
     ],
 )
-def test_each_version_has_its_own_word_for_a_wrong_amount(version, reason):
-    assert verification_failure(InvalidReason.VALUE_MISMATCH, version).reason == reason
+def test_each_version_and_scheme_has_its_own_word_for_a_wrong_amount(make, reason):
+    refused = verification_failure(InvalidReason.VALUE_MISMATCH, read(make()))
+    assert refused.reason == reason
+    assert verification_failure(reason, read(make())) == refused

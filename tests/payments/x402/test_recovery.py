@@ -8,7 +8,7 @@ import pytest
 
 from tests.payments.x402.crash_client import buy
 from tests.payments.x402.purchases import bought, claim, later, reason, seller_holds
-from tests.payments.x402.signed_payments import ANSWER, PRICE, read, v1, v2
+from tests.payments.x402.signed_payments import ANSWER, PRICE, cost_of, read, upto, v1, v2
 from tests.servers.processes import run
 from tollhouse.errors import Problem
 from tollhouse.failpoints import EXIT_STATUS
@@ -27,8 +27,9 @@ EXPIRY_SECONDS = 90
 def crash(server, chain, database_url, tmp_path, monkeypatch):
     """A function that has another process die at a place with a payment, and lets the dead one's lease lapse."""
 
-    def crashed(place: str, sent: dict) -> None:
-        done = run(buy, database_url, str(tmp_path), chain.url, sent, place, cwd=tmp_path)
+    def crashed(place: str, sent: dict, **cost: int) -> None:
+        costing = cost.get("cost", cost_of(sent))
+        done = run(buy, database_url, str(tmp_path), chain.url, sent, place, costing, cwd=tmp_path)
         assert done.returncode == EXIT_STATUS, done.stderr
         later(monkeypatch, LEASE_SECONDS + 1)
 
@@ -59,9 +60,10 @@ async def test_recovery_frees_the_claims_of_dead_processes(server, crash):
     assert isinstance(await claim(server, sent, b"another-request!"), Claimed)
 
 
+@pytest.mark.parametrize("make", [v2, upto])
 @pytest.mark.parametrize("place", PLACES[1:])
-async def test_payer_who_comes_back_pays_once_and_gets_the_answer(server, chain, crash, place):
-    sent = v2()
+async def test_payer_who_comes_back_pays_once_and_gets_the_answer(server, chain, crash, place, make):
+    sent = make()
     crash(place, sent)
     assert (await kept(server, sent)).response == ANSWER
     assert await seller_holds(chain) == PRICE
@@ -71,14 +73,25 @@ async def test_payer_who_comes_back_pays_once_and_gets_the_answer(server, chain,
     assert (await server.ledger.verify()).balanced
 
 
+@pytest.mark.parametrize("make", [v1, upto])
 @pytest.mark.parametrize("place", PLACES[2:])
-async def test_recovery_enters_what_the_chain_carried_out(server, chain, crash, place):
-    sent = v1()
+async def test_recovery_enters_what_the_chain_carried_out(server, chain, crash, place, make):
+    sent = make()
     crash(place, sent)
     await server.x402.recover()
     assert len(await server.ledger.transfers("x402", 0.0)) == 1
     assert server.settler.attempts == []
     assert (await claim(server, sent)).response == ANSWER
+
+
+@pytest.mark.parametrize("place", ["x402.before-settling", "x402.after-settled"])
+async def test_call_that_cost_nothing_is_answered_after_a_crash_and_takes_nothing(server, chain, crash, place):
+    sent = upto()
+    crash(place, sent, cost=0)
+    await server.x402.recover()
+    assert (await claim(server, sent)).response == ANSWER
+    assert await seller_holds(chain) == 0
+    assert await server.ledger.transfers("x402", 0.0) == []
 
 
 async def test_payer_who_never_comes_back_is_not_charged(server, chain, crash, monkeypatch):

@@ -66,8 +66,8 @@ def test_version_1_network_must_be_the_one_asked_for(network):
     assert reason(v1(network=network)) == "invalid_network"
 
 
-@pytest.mark.parametrize("scheme", ["upto", "EXACT", "batch-settlement"])
-def test_scheme_must_be_exact(scheme):
+@pytest.mark.parametrize("scheme", ["EXACT", "Upto", "batch-settlement"])
+def test_scheme_must_be_one_that_is_offered(scheme):
     assert reason(v1(scheme=scheme)) == "unsupported_scheme"
     assert reason(v2(accepted=REQUIREMENT.v2() | {"scheme": scheme})) == "unsupported_scheme"
 

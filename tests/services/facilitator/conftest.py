@@ -27,6 +27,7 @@ OPERATORS_TOKEN = "the-operators-own-token"
 @pytest.fixture
 async def chain(local_chain):
     await local_chain.fund_usdc(PAYER.address, 10_000_000)
+    await local_chain.approve_permit2(PAYER)
     return local_chain
 
 

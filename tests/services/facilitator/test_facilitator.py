@@ -4,6 +4,7 @@ import asyncio
 from decimal import Decimal
 
 import pytest
+from msgspec.structs import replace
 
 from tests.payments.settlement.chain_state import reverted, seller_holds, sent
 from tests.payments.x402.signed_payments import (
@@ -14,10 +15,13 @@ from tests.payments.x402.signed_payments import (
     REQUIREMENT,
     RESOURCE,
     SELLER,
+    UPTO_REQUIREMENT,
     authorization,
     from_unmade_wallet,
+    permit,
     read,
     signature,
+    upto,
     v1,
     v2,
 )
@@ -65,6 +69,34 @@ async def test_payment_is_verified_and_then_settled(chain, client, make, network
         {"success": True, "transaction": transaction["hash"], "network": network, "payer": PAYER.address, **amount},
     )
     assert await seller_holds(chain) == PRICE
+
+
+UPTO = replace(UPTO_REQUIREMENT, facilitator=SETTLING.address)
+
+
+def up_to_maximum():
+    return upto(permit(witness={"facilitator": SETTLING.address}), accepted=UPTO.v2())
+
+
+async def test_of_a_maximum_what_the_caller_says_is_settled(chain, client):
+    payment, taken = up_to_maximum(), UPTO.v2() | {"amount": "1234"}
+    assert (await asked(client, "/verify", payment, paymentRequirements=UPTO.v2()))[1]["isValid"] is True
+    assert (await asked(client, "/verify", payment, paymentRequirements=taken))[0] == 400
+    for amount, why in (("5001", "invalid_upto_evm_payload_settlement_exceeds_amount"), ("1234", None)):
+        told = (await asked(client, "/settle", payment, paymentRequirements=taken | {"amount": amount}))[1]
+        assert (told["success"], told.get("errorReason")) == (why is None, why)
+    assert told["amount"] == "1234"
+    assert await seller_holds(chain) == 1234
+    again = (await asked(client, "/settle", payment, paymentRequirements=taken))[1]
+    assert again["errorReason"] == "permit2_invalid_nonce"
+
+
+async def test_settling_nothing_sends_nothing_and_succeeds_once(chain, client):
+    payment, nothing = up_to_maximum(), UPTO.v2() | {"amount": "0"}
+    results = [(await asked(client, "/settle", payment, paymentRequirements=nothing))[1] for _ in range(2)]
+    assert [told["success"] for told in results] == [True, False]
+    assert (results[0]["transaction"], results[0]["amount"]) == ("", "0")
+    assert await sent(chain, SETTLING.address) == []
 
 
 async def test_wallet_that_is_not_there_yet_pays_where_its_factory_is_named(chain, serve):
@@ -222,6 +254,12 @@ async def test_supported_says_what_is_settled_and_by_whom(client):
     assert answer.json() == {
         "kinds": [
             {"scheme": "exact", "network": "eip155:8453", "x402Version": 2},
+            {
+                "scheme": "upto",
+                "network": "eip155:8453",
+                "x402Version": 2,
+                "extra": {"facilitatorAddress": SETTLING.address},
+            },
             {"scheme": "exact", "network": "base", "x402Version": 1},
         ],
         "extensions": ["idempotent-settle"],
@@ -294,10 +332,15 @@ async def test_our_own_client_of_a_facilitator_settles_through_it(chain, serve, 
             settled = await remote.settle(payment, REQUIREMENT)
             assert isinstance(settled, Settled)
             assert await remote.settle(payment, REQUIREMENT) == settled
+        payment = read(up_to_maximum())
+        settled = await remote.settle(payment, UPTO.costing(PRICE))
+        assert isinstance(settled, Settled)
+        assert await remote.settle(payment, UPTO.costing(PRICE)) == settled
+        assert remote.upto_account == SETTLING.address
         other = Requirement(1, PRICE, REQUIREMENT.asset, SELLER.address, 60)
         assert isinstance(await remote.settle(read(v1()), other), Failed)
     await database.close()
-    assert await seller_holds(chain) == 2 * PRICE
+    assert await seller_holds(chain) == 3 * PRICE
 
 
 async def test_lost_reply_is_repeated_for_its_caller_and_for_nobody_else(chain, client):

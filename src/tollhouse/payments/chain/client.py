@@ -178,12 +178,13 @@ class RpcClient:
 
     async def batch(self, calls: Sequence[RpcCall]) -> list[Raw]:
         """Call many methods at once, with retries; the results in order. One refusal fails the whole batch."""
-        replies: list[Raw] = []
+        return [accepted(reply) for reply in await self.try_batch(calls)]
+
+    async def try_batch(self, calls: Sequence[RpcCall]) -> list[Raw | ChainRefused]:
+        """As `batch`, but the result of a refused call is its refusal."""
+        replies: list[Raw | ChainRefused] = []
         for start in range(0, len(calls), MAX_BATCH):
-            some = await self._with_retries(calls[start : start + MAX_BATCH])
-            if any(isinstance(reply, ChainRefused) for reply in some):
-                raise ChainUnavailable("a call of a batch was refused")
-            replies += [reply for reply in some if not isinstance(reply, ChainRefused)]
+            replies += await self._with_retries(calls[start : start + MAX_BATCH])
         return replies
 
     async def close(self) -> None:
@@ -217,6 +218,13 @@ class RpcClient:
         with tracing.span("chain node", **{"rpc.method": methods}), self._breaker.attempt():
             body = await self._transport.post(msgspec.json.encode(requests[0] if len(requests) == 1 else requests))
             return _decode_replies(body, ids)
+
+
+def accepted(reply: Raw | ChainRefused) -> Raw:
+    """The reply to a call that a healthy node never refuses. Raises ChainUnavailable."""
+    if isinstance(reply, ChainRefused):
+        raise ChainUnavailable("a call of a batch was refused")
+    return reply
 
 
 def _decode_replies(body: bytes, ids: range) -> list[Raw | ChainRefused]:
@@ -288,6 +296,11 @@ class ChainClient:
     async def transaction(self, tx_hash: str) -> Transaction | None:
         """A transaction, mined or pending; None if the node does not know it."""
         return replies.transaction(await self._query("eth_getTransactionByHash", tx_hash), tx_hash.lower())
+
+    async def transactions(self, tx_hashes: Sequence[str]) -> list[Transaction | None]:
+        """Many transactions, in order."""
+        results = await self.rpc.batch([("eth_getTransactionByHash", [tx_hash]) for tx_hash in tx_hashes])
+        return [replies.transaction(raw, tx_hash.lower()) for raw, tx_hash in zip(results, tx_hashes, strict=True)]
 
     async def block(self, which: int | str = LATEST) -> Block | None:
         """The block with this height, hash or tag such as `latest`; None if the node has none."""

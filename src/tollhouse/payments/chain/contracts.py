@@ -165,6 +165,18 @@ def multicall_results(reply: Raw, count: int) -> list[CallResult]:
     raise ChainUnavailable(failure)
 
 
+def direct_call(call: ContractCall, sender: str, transaction: Mapping[str, str] | None = None) -> RpcCall:
+    """The RPC call that executes one call as if `sender` sent it. `transaction` are members of its transaction."""
+    return "eth_call", [{"to": call.to, "data": "0x" + call.data.hex(), **(transaction or {}), "from": sender}, LATEST]
+
+
+def direct_result(reply: Raw | ChainRefused) -> CallResult:
+    """Decode the reply to `direct_call`. Raises ChainUnavailable."""
+    if isinstance(reply, ChainRefused):
+        return CallResult(is_success=False, return_data=reply.data)
+    return CallResult(is_success=True, return_data=replies.hex_bytes(reply))
+
+
 def uint256(result: CallResult) -> int:
     """Decode the number that a call returned. Raises ChainUnavailable."""
     if not result.is_success or len(result.return_data) != WORD:

@@ -20,6 +20,7 @@ from tollhouse.evm.address import checksummed
 from tollhouse.evm.signature import address_of, parse_private_key
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
+from tollhouse.payments.chain.permit2 import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.replies import Receipt
 
 FILE = Path(__file__).parent / "contracts.json"
@@ -220,6 +221,11 @@ class LocalChain:
         """Send tokens from any address; the transaction's hash, before it is mined."""
         return await self.send(sender, self.usdc_address, call_data("transfer(address,uint256)", to, micros))
 
+    async def approve_permit2(self, owner: Account | str, micros: int = 2**256 - 1) -> None:
+        """Let Permit2 take tokens that the owner signs away, and wait until that is mined."""
+        approve = call_data("approve(address,uint256)", PERMIT2, micros)
+        await self.wait_mined(await self.send(owner, self.usdc_address, approve))
+
     async def send(self, sender: Account | str, to: str | None, data: bytes, *, gas: int | None = None) -> str:
         """Send a transaction from any address, signed or impersonated by the node; its hash.
 
@@ -251,11 +257,13 @@ class LocalChain:
         return msgspec.json.decode(await self.client.rpc.send(method, *params))
 
     async def _install_contracts(self) -> None:
-        """Put our token at USDC's address, with its minter in slot 0, and our batcher at Multicall3's."""
+        """Put our contracts at the addresses of what they stand in for. The token's minter is in slot 0."""
         made = load_contracts()
         await self.request("anvil_setCode", self.usdc_address, made["TestDollar"].runtime)
         await self.request("anvil_setStorageAt", self.usdc_address, "0x0", "0x" + MINTER.address[2:].lower().zfill(64))
         await self.request("anvil_setCode", MULTICALL3, made["Batcher"].runtime)
+        await self.request("anvil_setCode", PERMIT2, made["SignaturePermits"].runtime)
+        await self.request("anvil_setCode", UPTO_PROXY, made["UptoProxy"].runtime)
 
     async def _unlock(self, sender: Account | str) -> str:
         address = sender.address if isinstance(sender, Account) else sender

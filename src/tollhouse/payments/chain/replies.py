@@ -81,13 +81,14 @@ class Receipt(Struct, frozen=True):
 
 
 class Transaction(Struct, frozen=True):
-    """A transaction the node knows; `block_number` is None while it is pending."""
+    """A transaction the node knows; `block_number` is None while it is pending, `data` is what it calls with."""
 
     hash: str
     sender: str
     to: str | None
     nonce: int
     block_number: int | None
+    data: bytes = b""
 
 
 class Block(Struct, frozen=True):
@@ -135,6 +136,7 @@ class _Transaction(Struct, frozen=True, rename={"sender": "from", "block_number"
     nonce: Quantity
     to: HexAddress | None = None
     block_number: Quantity | None = None
+    input: Hex = "0x"
 
 
 class _Block(Struct, frozen=True, rename="camel"):
@@ -199,6 +201,7 @@ def transaction(reply: Raw, requested: str) -> Transaction | None:
         decoded.to.lower() if decoded.to else None,
         int(decoded.nonce, 16),
         int(decoded.block_number, 16) if decoded.block_number else None,
+        _bytes(decoded.input),
     )
 
 

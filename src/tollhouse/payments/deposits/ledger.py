@@ -12,6 +12,7 @@ from msgspec import Struct
 from prometheus_client import Counter
 
 from tollhouse.logs import logger
+from tollhouse.payments.chain import permit2
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import USED_TOPIC, TokenTransfer, token_transfer
 from tollhouse.payments.chain.nodes import Nodes
@@ -30,9 +31,9 @@ _DISAGREEMENTS = Counter(
 class DepositTerms(Struct, frozen=True):
     """What counts as a deposit. Addresses in any case; amounts in micro-USD, which are USDC's units.
 
-    `takes_authorized` is False if x402 payments go to the treasury too: a transfer by authorization (EIP-3009) may then
-    have paid for a call, and must not count as a deposit as well. With several nodes, two must agree on a deposit
-    above `second_source_micros`.
+    `takes_authorized` is False if x402 payments go to the treasury too: a transfer by authorization (EIP-3009, or
+    Permit2 in the scheme `upto`) may then have paid for a call, and must not count as a deposit as well. With several
+    nodes, two must agree on a deposit above `second_source_micros`.
     """
 
     chain_id: int
@@ -146,12 +147,11 @@ def _transfers(logs: Sequence[Log]) -> list[tuple[int, TokenTransfer]]:
 
 
 def _is_authorized(logs: Sequence[Log], position: int, transfer: TokenTransfer) -> bool:
-    """Whether an authorization made this transfer: USDC logs its use right before."""
-    before = logs[position - 1] if position else None
-    return (
-        before is not None
-        and before.address == transfer.token
-        and before.topics[:2] == (USED_TOPIC, "0x" + transfer.sender[2:].zfill(64))
+    """Whether an authorization made this transfer: USDC logs its use right before, x402's contract right after."""
+    before, after = logs[max(0, position - 1) : position], logs[position + 1 : position + 2]
+    used = (USED_TOPIC, "0x" + transfer.sender[2:].zfill(64))
+    return any(log.address == transfer.token and log.topics[:2] == used for log in before) or any(
+        permit2.is_settled(log) for log in after
     )
 
 

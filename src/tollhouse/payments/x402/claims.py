@@ -32,7 +32,7 @@ from tollhouse.payments.x402.outcome import (
     Pending,
     SettlementOutcome,
     Unrecoverable,
-    proves_payment,
+    is_settled_by,
     settlement_outcome,
 )
 from tollhouse.payments.x402.store import Leases
@@ -68,13 +68,21 @@ class ClaimRequest(Struct, frozen=True):
 
 
 class Claimed(Struct, frozen=True):
-    """The payment belongs to this call: handle it, then settle or release. `lease` proves the ownership."""
+    """The payment belongs to this call: handle it, then settle or release. `lease` proves the ownership.
+
+    The amount of the requirement is the most that may be taken until the response is stored, then what is taken.
+    """
 
     payment: Payment
     requirement: Requirement
     resource_url: str
     since_block: int
     lease: str
+
+    @property
+    def takes_nothing(self) -> bool:
+        """The call cost nothing (scheme `upto`): the payment is used up, but there is nothing to settle."""
+        return self.requirement.amount_micros == 0
 
     @property
     def key(self) -> store.Key:
@@ -99,7 +107,10 @@ class PaidResponse(Struct, frozen=True):
 
 
 class SettledPayment(Struct, frozen=True):
-    """One settled payment, for the operator. `receipt` is set where the server signs receipts."""
+    """One settled payment, for the operator. `receipt` is set where the server signs receipts.
+
+    `tx_hash` is empty where nothing was taken: `amount_micros` is what was, in the scheme `upto` too.
+    """
 
     payer: str
     nonce: str
@@ -140,14 +151,14 @@ def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | 
 def _decide_settled(row: Any, request: ClaimRequest, now: float, sent_at: float | None) -> Verdict:
     payment = request.payment
     if sent_at is not None and request.at <= sent_at:
-        return verification_failure(InvalidReason.IN_USE, payment.version)
+        return verification_failure(InvalidReason.IN_USE, payment)
     # A payment with an identifier (extension `payment-identifier`) gets its response even after it was sent.
     is_expired = row.answer is None or row.settled_at < now - RESPONSE_TTL_SECONDS
     if is_expired or (sent_at is not None and row.payment_id is None):
-        return verification_failure(InvalidReason.NONCE_USED, payment.version)
+        return verification_failure(InvalidReason.NONCE_USED, payment)
     response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
     if sent_at is not None and response.reopens:
-        return verification_failure(InvalidReason.NONCE_USED, payment.version)
+        return verification_failure(InvalidReason.NONCE_USED, payment)
     headers = settled_headers(payment, requirement_from_row(row), row.tx_hash, row.receipt)
     return PaidResponse(payment, response, headers, is_first=sent_at is None)
 
@@ -161,7 +172,7 @@ def _refuse_other_call(row: Any, request: ClaimRequest, *, is_in_use: bool) -> V
     )
     if not is_same_call and payment.payment_id is not None and row.payment_id == payment.payment_id:
         raise identifier_conflict()
-    return verification_failure(InvalidReason.IN_USE if is_in_use else InvalidReason.NONCE_USED, payment.version)
+    return verification_failure(InvalidReason.IN_USE if is_in_use else InvalidReason.NONCE_USED, payment)
 
 
 def claim_from_row(row: Any, lease: str) -> Claimed:
@@ -250,7 +261,7 @@ class Settlement:
             failpoints.reach("x402.before-settling")
             outcome = await self._settle(claimed)
             failpoints.reach("x402.after-settling")
-            concluded = await self._conclude(claimed, await self._confirm(claimed, outcome), keeps_lease=True)
+            concluded = await self._conclude(claimed, outcome, keeps_lease=True)
         finally:
             # The lease of a settled payment is kept until its response is sent.
             if concluded is None or isinstance(concluded, VerificationFailure):
@@ -273,26 +284,28 @@ class Settlement:
         try:
             outcome: SettlementOutcome | Failed = await self._outcome(claimed)
             if isinstance(outcome, Pending) and may_settle and row.state == store.SETTLING:
-                outcome = await self._confirm(claimed, await self._settle(claimed))
+                outcome = await self._settle(claimed)
             await self._conclude(claimed, outcome, age=clock.seconds() - row.claimed_at)
         finally:
             self.leases.release(lease)
 
-    async def _settle(self, claimed: Claimed) -> Settled | Failed | Unknown:
+    async def _settle(self, claimed: Claimed) -> SettlementOutcome | Failed:
+        if claimed.takes_nothing:
+            return _nothing_taken(claimed)
         try:
-            return await self.settler.settle(claimed.payment, claimed.requirement)
+            result = await self.settler.settle(claimed.payment, claimed.requirement)
         except Exception:  # the transaction may have been sent
             log.exception("settler failed", payer=claimed.payment.payer, nonce=claimed.payment.nonce)
-            return Unknown()
+            result = Unknown()
+        return await self._confirm(claimed, result)
 
     async def _confirm(self, claimed: Claimed, result: Settled | Failed | Unknown) -> SettlementOutcome | Failed:
         """What the chain says of an attempt. A failure is accepted as long as the nonce is unused."""
         if isinstance(result, Settled):
-            receipt = None
             with suppress(ChainUnavailable):
                 receipt = result.receipt or await self.chain.receipt(result.tx_hash)
-            if receipt is not None and proves_payment(receipt, claimed.payment, claimed.requirement):
-                return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
+                if receipt and await is_settled_by(self.chain, receipt, claimed.payment, claimed.requirement):
+                    return Settled(receipt.tx_hash, claimed.payment.payer, receipt.block_number, receipt)
         deadline = clock.seconds() + CONFIRM_SECONDS
         while True:
             outcome = await self._outcome(claimed)
@@ -303,6 +316,8 @@ class Settlement:
             await asyncio.sleep(RETRY_SECONDS)
 
     async def _outcome(self, claimed: Claimed) -> SettlementOutcome:
+        if claimed.takes_nothing:
+            return _nothing_taken(claimed)
         try:
             return await settlement_outcome(
                 self.chain, claimed.payment, claimed.requirement, claimed.since_block, self.settler.has_sent
@@ -334,7 +349,7 @@ class Settlement:
                 reason = outcome.reason[:MAX_REASON]
                 await store.mark_failed(transaction, claimed.key, claimed.lease, reason, recheck_at)
         log.info("payment failed", payer=payment.payer, nonce=payment.nonce, reason=outcome.reason)
-        failure = verification_failure(outcome.reason, payment.version)
+        failure = verification_failure(outcome.reason, payment)
         headers = failed_headers(payment, claimed.requirement, failure.reason)
         return VerificationFailure(failure.reason, failure.detail, headers)
 
@@ -353,9 +368,11 @@ class Settlement:
             "pay_to": requirement.pay_to,
             "payer": payment.payer,
             "nonce": payment.nonce,
+            "scheme": requirement.scheme,
         }
         paid_id, amount = transfer_id(payment.payer, payment.nonce), requirement.amount_micros
-        await self.ledger.move(Transfer(paid_id, X402, REVENUE, amount, X402, memo))
+        if not claimed.takes_nothing:
+            await self.ledger.move(Transfer(paid_id, X402, REVENUE, amount, X402, memo))
         failpoints.reach("x402.after-ledger")
         receipt = self._receipt(claimed, settled)
         async with self.database.writing() as transaction:
@@ -373,12 +390,16 @@ class Settlement:
         return settled_headers(payment, requirement, settled.tx_hash, receipt) if is_ours else None
 
     def _receipt(self, claimed: Claimed, settled: Settled) -> str | None:
-        if self.signer is None:
+        if self.signer is None or claimed.takes_nothing:
             return None
         payer = parse_address(claimed.payment.payer).text
         network, url = claimed.requirement.network, claimed.resource_url
         receipt = PaymentReceipt(network, url, payer, int(clock.seconds()), settled.tx_hash)
         return msgspec.json.encode(self.signer.sign(receipt)).decode()
+
+
+def _nothing_taken(claimed: Claimed) -> Settled:
+    return Settled("", claimed.payment.payer, claimed.since_block)
 
 
 def transfer_id(payer: str, nonce: str) -> str:

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import msgspec
 from coincurve import PrivateKey
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from tollhouse.errors import Problem
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import address_of, sign
-from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
+from tollhouse.evm.typed_data import PermitTransfer, TransferWithAuthorization
+from tollhouse.payments.x402.types import UPTO, InvalidReason, Payment, Requirement, Resource, VerificationFailure
 
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"
 HEADERS = {1: V1_HEADER, 2: V2_HEADER}
@@ -44,16 +44,64 @@ class _Authorization(Struct, frozen=True, rename="camel"):
     valid_before: str
     nonce: str
 
+    def decoded(self) -> TransferWithAuthorization:
+        return TransferWithAuthorization(
+            parse_address(self.sender).raw,
+            parse_address(self.to).raw,
+            _number("value", self.value),
+            _number("validAfter", self.valid_after),
+            _number("validBefore", self.valid_before),
+            _bytes("nonce", self.nonce),
+        )
+
+
+class _Permitted(Struct, frozen=True):
+    token: str
+    amount: str
+
+
+class _Witness(Struct, frozen=True, rename="camel"):
+    to: str
+    facilitator: str
+    valid_after: str
+
+
+class _Permit2Authorization(Struct, frozen=True):
+    sender: str = msgspec.field(name="from")
+    permitted: _Permitted
+    spender: str
+    nonce: str
+    deadline: str
+    witness: _Witness
+
+    def decoded(self) -> PermitTransfer:
+        return PermitTransfer(
+            parse_address(self.sender).raw,
+            parse_address(self.witness.to).raw,
+            _number("amount", self.permitted.amount),
+            _number("validAfter", self.witness.valid_after),
+            _number("deadline", self.deadline),
+            _word("nonce", self.nonce),
+            parse_address(self.permitted.token).raw,
+            parse_address(self.spender).raw,
+            parse_address(self.witness.facilitator).raw,
+        )
+
 
 class _Signed(Struct, frozen=True):
     signature: str
     authorization: _Authorization
 
 
+class _SignedPermit(Struct, frozen=True, rename="camel"):
+    signature: str
+    authorization: _Permit2Authorization = msgspec.field(name="permit2Authorization")
+
+
 class _V1(Struct, frozen=True, rename="camel"):
     scheme: _Word
     network: _Word
-    payload: _Signed
+    payload: Raw
 
 
 class _Accepted(Struct, frozen=True):
@@ -63,7 +111,7 @@ class _Accepted(Struct, frozen=True):
 
 class _V2(Struct, frozen=True, rename="camel"):
     accepted: dict[str, Any]
-    payload: _Signed
+    payload: Raw
     extensions: dict[str, Any] | None = None
 
 
@@ -151,16 +199,11 @@ def _payment(raw: bytes, version: int) -> Payment:
         # An extension without an id only echoes the offered one.
         extension = (sent.extensions or {}).get(PAYMENT_IDENTIFIER)
         payment_id = None if extension is None else msgspec.convert(extension, _Identifier).info.id
-    signed = sent.payload.authorization
-    authorization = TransferWithAuthorization(
-        parse_address(signed.sender).raw,
-        parse_address(signed.to).raw,
-        _number("value", signed.value),
-        _number("validAfter", signed.valid_after),
-        _number("validBefore", signed.valid_before),
-        _bytes("nonce", signed.nonce),
-    )
-    signature = _bytes("signature", sent.payload.signature)
+    # Version 1 has no other scheme than `exact`; a payment of an unknown scheme is refused once it is read.
+    shape: type[_Signed | _SignedPermit] = _SignedPermit if version == 2 and named.scheme == UPTO else _Signed
+    signed = msgspec.json.decode(sent.payload, type=shape)
+    signature = _bytes("signature", signed.signature)
+    authorization = signed.authorization.decoded()
     return Payment(version, named.scheme, named.network, authorization, signature, raw, accepted, payment_id)
 
 
@@ -170,6 +213,14 @@ def _number(name: str, text: str) -> int:
     if not is_plain or (text.startswith("0") and text != "0"):
         raise ValueError(f"`{name}` must be a decimal string of at most {MAX_DIGITS} characters")
     return int(text)
+
+
+def _word(name: str, text: str) -> bytes:
+    """Decode a number into 32 bytes."""
+    number = _number(name, text)
+    if number.bit_length() > 256:
+        raise ValueError(f"`{name}` must be below 2^256")
+    return number.to_bytes(32)
 
 
 def _bytes(name: str, text: str) -> bytes:

@@ -8,15 +8,10 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import LATEST, ChainClient
-from tollhouse.payments.chain.contracts import (
-    CANCELLED_TOPIC,
-    USED_TOPIC,
-    WORD,
-    TokenTransfer,
-    authorization_state,
-    token_transfer,
-)
+from tollhouse.payments.chain.contracts import WORD, CallResult
+from tollhouse.payments.chain.permit2 import is_ordered
 from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Log, Receipt
+from tollhouse.payments.x402.schemes import SettledTransfer, scheme_of
 from tollhouse.payments.x402.types import Failed, InvalidReason, Payment, Requirement, Settled, Unknown
 
 # Six blocks of Base: a reorganisation of the newest blocks does not make an expired authorization valid again.
@@ -53,61 +48,83 @@ async def settlement_outcome(
     head = await chain.block(LATEST)
     if head is None:
         raise ChainUnavailable("the node has no newest block")
+    is_expired = head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS
     if await _is_used(chain, payment, requirement, head):
         outcome = await _find_use(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
+        if outcome is None:
+            # Its log is missing only on this node, or there is none. The provider's nodes agree by the time it expires.
+            is_lost = is_expired and not scheme_of(payment).logs_every_use
+            return Unrecoverable(InvalidReason.NONCE_USED) if is_lost else Unknown()
         if not isinstance(outcome, Settled):
             return outcome
         is_ours = await has_sent(payment, requirement, outcome.tx_hash)
         if is_ours is None:
             return Unknown(outcome.tx_hash)
         return outcome if is_ours else Unrecoverable(InvalidReason.NONCE_USED)
-    if head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS:
+    if is_expired:
         return Unrecoverable(InvalidReason.VALID_BEFORE)
     return Pending()
 
 
 def proves_payment(receipt: Receipt, payment: Payment, requirement: Requirement) -> bool:
-    """Whether a transaction settled this payment."""
-    transfer = authorized_transfer(receipt, requirement.asset, payment.payer, payment.nonce)
-    required = (requirement.pay_to.lower(), requirement.amount_micros)
-    return receipt.is_success and transfer is not None and (transfer.recipient, transfer.amount_micros) == required
+    """Whether a transaction settled this payment. Of the scheme `upto`: if it was sent to settle it."""
+    settled = SettledTransfer(
+        requirement.asset.lower(),
+        payment.payer,
+        payment.nonce,
+        requirement.pay_to.lower(),
+        requirement.amount_micros,
+    )
+    return receipt.is_success and scheme_of(payment).is_in(receipt, settled)
 
 
-def authorized_transfer(receipt: Receipt, asset: str, payer: str, nonce: str) -> TokenTransfer | None:
-    """The transfer made with that authorization: the token logs the use right before the transfer."""
-    topics = _topics(USED_TOPIC, payer, nonce)
-    for used, after in zip(receipt.logs, receipt.logs[1:], strict=False):
-        if used.topics == topics and used.address == after.address == asset.lower():
-            transfer = token_transfer(after)
-            return transfer if transfer is not None and transfer.sender == payer else None
-    return None
+async def is_settled_by(chain: ChainClient, receipt: Receipt, payment: Payment, requirement: Requirement) -> bool:
+    """Whether a transaction settled this payment, and no other that is like it. Raises ChainUnavailable."""
+    if not proves_payment(receipt, payment, requirement):
+        return False
+    if scheme_of(payment).logs_every_use:
+        return True
+    transaction = await chain.transaction(receipt.tx_hash)
+    return transaction is not None and is_ordered(transaction.data, payment.payer, payment.nonce)
 
 
 async def _is_used(chain: ChainClient, payment: Payment, requirement: Requirement, head: Block) -> bool:
-    paid = payment.authorization
+    use = scheme_of(payment).nonce_use(payment, requirement)
     try:
-        state = await chain.call(requirement.asset, authorization_state(paid.sender, paid.nonce), at=head.number)
+        state = await chain.call(use.call.to, use.call.data, at=head.number)
     except ChainRefused:
         state = b""
-    if len(state) != WORD:
-        raise ChainUnavailable("no EIP-3009 token at the address")
-    return any(state)
+    return use.is_in(CallResult(is_success=len(state) == WORD, return_data=state))
 
 
 async def _find_use(
     chain: ChainClient, payment: Payment, requirement: Requirement, first: int, last: int
-) -> SettlementOutcome:
+) -> SettlementOutcome | None:
+    """The outcome that the logs of these blocks show; None if they show none."""
     for start in range(first, last + 1, BLOCKS_PER_QUERY):
         end = min(start + BLOCKS_PER_QUERY - 1, last)
-        for topic in (USED_TOPIC, CANCELLED_TOPIC):
-            logs = await chain.logs(requirement.asset, _topics(topic, payment.payer, payment.nonce), start, end)
-            if logs:
-                return await _classify_use(chain, payment, requirement, logs[0])
-    return Unknown()
+        for address, topics in scheme_of(payment).use_filters(payment, requirement):
+            for log in await chain.logs(address, topics, start, end):
+                outcome = await _classify_use(chain, payment, requirement, log)
+                if outcome is not None:
+                    return outcome
+    return None
 
 
-async def _classify_use(chain: ChainClient, payment: Payment, requirement: Requirement, log: Log) -> SettlementOutcome:
-    if log.topics[0] == CANCELLED_TOPIC:
+async def _classify_use(
+    chain: ChainClient, payment: Payment, requirement: Requirement, log: Log
+) -> SettlementOutcome | None:
+    """The outcome, if the log is of this authorization's use."""
+    scheme, data = scheme_of(payment), b""
+    if not scheme.logs_every_use:
+        transaction = await chain.transaction(log.tx_hash)
+        if transaction is None:
+            return Unknown(log.tx_hash)
+        data = transaction.data
+    use = scheme.use(log, data, payment)
+    if use is None:
+        return None
+    if use == "given_up":
         return Unrecoverable(InvalidReason.NONCE_USED)
     receipt = await chain.receipt(log.tx_hash)
     if receipt is None or receipt.block_hash != log.block_hash:
@@ -115,10 +132,6 @@ async def _classify_use(chain: ChainClient, payment: Payment, requirement: Requi
     if not proves_payment(receipt, payment, requirement):
         return Unrecoverable(InvalidReason.NONCE_USED)
     return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
-
-
-def _topics(topic: str, payer: str, nonce: str) -> tuple[str, ...]:
-    return topic, "0x" + payer[2:].zfill(2 * WORD), nonce
 
 
 SEARCHED_BLOCKS = 5_000

@@ -33,9 +33,10 @@ from tollhouse.payments.x402.headers import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import PaymentMonitor, Reconciliation, reconcile
 from tollhouse.payments.x402.store import Attempts, Leases
 from tollhouse.payments.x402.types import (
+    EXACT,
     TOKEN_NAME,
     TOKEN_NAMES,
-    InvalidReason,
+    UPTO,
     Payment,
     Requirement,
     Settler,
@@ -99,14 +100,28 @@ class X402:
         self._checked_at = -CHECK_SECONDS
         self._grace = DeliveryGrace[store.Key](lambda key: self._spawn(self._mark_delivered(key)))
 
-    def accepts(self, amount_micros: int) -> list[Requirement]:
-        """The payment requirements for a call of this price; empty if the server accepts no payment."""
-        terms = self._terms
-        if not terms.pay_to:
+    def accepts(self, amount_micros: int, scheme: str = EXACT) -> list[Requirement]:
+        """The payment requirements for a call of this price; empty if the server accepts no payment.
+
+        In the scheme `upto` it is the most that the call costs, and `settle` takes what it did cost.
+        """
+        terms, account = self._terms, self._settler.upto_account if scheme == UPTO else ""
+        if not terms.pay_to or (scheme == UPTO and not account):
             return []
         asset, pay_to = parse_address(terms.asset).text, parse_address(terms.pay_to).text
         name = TOKEN_NAMES.get(terms.chain_id, TOKEN_NAME)
-        return [Requirement(terms.chain_id, amount_micros, asset, pay_to, terms.max_timeout_seconds, name)]
+        return [
+            Requirement(
+                terms.chain_id,
+                amount_micros,
+                asset,
+                pay_to,
+                terms.max_timeout_seconds,
+                name,
+                scheme=scheme,
+                facilitator=account,
+            )
+        ]
 
     async def claim(
         self, payment: Payment, accepts: Sequence[Requirement], fingerprint: bytes, resource_url: str
@@ -130,8 +145,13 @@ class X402:
                 raise payment_pending()
             await asyncio.sleep(POLL_SECONDS)
 
-    async def settle(self, claimed: Claimed, response: StoredResponse) -> Headers | VerificationFailure:
+    async def settle(
+        self, claimed: Claimed, response: StoredResponse, cost_micros: int | None = None
+    ) -> Headers | VerificationFailure:
         """Store the response, settle, and record the transfer in the ledger; the headers for the response.
+
+        `cost_micros` is what a call of scheme `upto` cost; the whole amount is taken without. If it is 0 no money is
+        moved, but the payment is used up.
 
         The call then owns the response, until it says `delivered` or `undelivered`.
 
@@ -139,9 +159,11 @@ class X402:
         `payment-pending` if the outcome is unknown: the same payment gets this response later. A `release` afterwards
         does no harm.
         """
+        if cost_micros is not None:
+            claimed = msgspec.structs.replace(claimed, requirement=claimed.requirement.costing(cost_micros))
         async with self._database.writing() as transaction:
-            encoded = msgspec.msgpack.encode(response)
-            is_ours = await store.store_response(transaction, claimed.key, claimed.lease, encoded)
+            encoded, requirement = msgspec.msgpack.encode(response), msgspec.json.encode(claimed.requirement)
+            is_ours = await store.store_response(transaction, claimed.key, claimed.lease, encoded, requirement)
         if not is_ours:
             raise payment_pending()
         settling = self._settling[claimed.lease] = self._spawn(self._settlement.settle(claimed))
@@ -248,8 +270,7 @@ class X402:
             return await self._new_claim(request)
         if verdict == "fresh":
             outcome = await self._new_claim(request)
-            is_used = isinstance(outcome, VerificationFailure) and outcome.reason == InvalidReason.NONCE_USED
-            if not is_used:
+            if not isinstance(outcome, VerificationFailure) or not outcome.is_used:
                 return outcome
             # The failed payment was settled after all, or cancelled.
             verdict = "resume"

@@ -12,13 +12,15 @@ from msgspec import Struct
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.nodes import Nodes
+from tollhouse.payments.chain.permit2 import is_ordered
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, IdTakenError, Transfer
 from tollhouse.payments.reorganisation import ChainView, ReorganisationMonitor
 from tollhouse.payments.x402.claims import X402, transfer_id
-from tollhouse.payments.x402.outcome import authorized_transfer
+from tollhouse.payments.x402.schemes import SettledTransfer, scheme_named
 from tollhouse.payments.x402.store import Attempts
+from tollhouse.payments.x402.types import EXACT, UPTO
 
 log = logger("payments.x402")
 
@@ -45,7 +47,15 @@ async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
         raise ChainUnavailable(f"the node is of {network}, and payments were made on another chain")
     hashes = list(dict.fromkeys(_memo(transfer)["tx_hash"] for transfer in transfers))
     receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
-    missing = [one for one in transfers if not _is_on_chain(one, receipts[_memo(one)["tx_hash"]])]
+    # What their transactions call for: no log names the nonce of a Permit2 transfer.
+    unlogged = list(dict.fromkeys(_memo(one)["tx_hash"] for one in transfers if _memo(one).get("scheme") == UPTO))
+    data = {one.hash: one.data for one in await chain.transactions(unlogged) if one}
+    missing = [
+        one
+        for one in transfers
+        for tx_hash in [_memo(one)["tx_hash"]]
+        if not _is_on_chain(one, receipts[tx_hash], data.get(tx_hash, b""))
+    ]
     total = sum(transfer.amount_micros for transfer in transfers)
     return Reconciliation(
         agrees=not missing,
@@ -56,9 +66,11 @@ async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
     )
 
 
-def _is_on_chain(transfer: Transfer, receipt: Receipt | None) -> bool:
+def _is_on_chain(transfer: Transfer, receipt: Receipt | None, data: bytes) -> bool:
     memo = _memo(transfer)
     if receipt is None or _turn(transfer.id)[0] != transfer_id(memo["payer"], memo["nonce"]):
+        return False
+    if memo.get("scheme") == UPTO and not is_ordered(data, memo["payer"], memo["nonce"], transfer.amount_micros):
         return False
     return _carries(transfer, receipt)
 
@@ -68,11 +80,10 @@ def _carries(transfer: Transfer, receipt: Receipt) -> bool:
     memo = _memo(transfer)
     if not receipt.is_success:
         return False
-    transferred = authorized_transfer(receipt, memo["asset"], memo["payer"], memo["nonce"])
-    return transferred is not None and (transferred.recipient, transferred.amount_micros) == (
-        memo["pay_to"].lower(),
-        transfer.amount_micros,
+    settled = SettledTransfer(
+        memo["asset"].lower(), memo["payer"], memo["nonce"], memo["pay_to"].lower(), transfer.amount_micros
     )
+    return scheme_named(memo.get("scheme", EXACT)).is_in(receipt, settled)
 
 
 def _memo(transfer: Transfer) -> dict[str, Any]:

@@ -111,10 +111,12 @@ async def release(transaction: Transaction, key: Key, lease: str) -> None:
     await transaction.execute(update(payment).where(is_held, payment.c.state == SETTLED).values(lease=NO_LEASE))
 
 
-async def store_response(transaction: Transaction, key: Key, lease: str, answer: bytes) -> bool:
-    """Store the response: from here on money may move. False if the claim is lost."""
+async def store_response(transaction: Transaction, key: Key, lease: str, answer: bytes, requirement: bytes) -> bool:
+    """Store the response and what is taken for it: from here on money may move. False if the claim is lost."""
     query = update(payment).where(_is(key), payment.c.lease == lease, payment.c.state == CLAIMED)
-    return (await transaction.execute(query.values(state=SETTLING, answer=answer))).rowcount == 1
+    return (
+        await transaction.execute(query.values(state=SETTLING, answer=answer, requirement=requirement))
+    ).rowcount == 1
 
 
 async def mark_settled(transaction: Transaction, key: Key, lease: str, *, keeps_lease: bool, **values: object) -> bool:

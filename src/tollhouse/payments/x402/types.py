@@ -2,14 +2,15 @@
 
 from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct
 
 from tollhouse.evm.address import parse_address
-from tollhouse.evm.typed_data import Domain, TransferWithAuthorization
+from tollhouse.evm.typed_data import Domain, PermitTransfer, TransferWithAuthorization
 from tollhouse.payments.chain.replies import Receipt
 
-EXACT = "exact"
-"""The only supported scheme: the exact amount, by an EIP-3009 authorization."""
+EXACT, UPTO = "exact", "upto"
+"""The schemes: the exact amount, by an EIP-3009 authorization; at most an amount, by a Permit2 signature."""
 
 V1_NETWORKS = {8453: "base", 84532: "base-sepolia"}
 """The network names of version 1; version 2 uses `eip155:<chain id>` (CAIP-2)."""
@@ -30,7 +31,9 @@ class Resource(Struct, frozen=True):
 class Requirement(Struct, frozen=True):
     """The price of one call and how to pay it. Amounts are token units, which are micro-USD.
 
-    `asset` and `pay_to` are checksummed; `name` and `version` are the token's EIP-712 domain.
+    `asset`, `pay_to` and `facilitator` are checksummed; `name` and `version` are the token's EIP-712 domain.
+    In the scheme `upto` the amount is the most that a call costs and, once it is settled, what it cost; only the
+    account `facilitator` can settle it.
     """
 
     chain_id: int
@@ -41,6 +44,7 @@ class Requirement(Struct, frozen=True):
     name: str = TOKEN_NAME
     version: str = TOKEN_VERSION
     scheme: str = EXACT
+    facilitator: str = ""
 
     @property
     def network(self) -> str:
@@ -49,8 +53,8 @@ class Requirement(Struct, frozen=True):
 
     @property
     def network_v1(self) -> str | None:
-        """The network in version 1; None if version 1 has no name for it."""
-        return V1_NETWORKS.get(self.chain_id)
+        """The network in version 1; None if version 1 has no name for it, or does not have the scheme."""
+        return V1_NETWORKS.get(self.chain_id) if self.scheme == EXACT else None
 
     def network_for(self, version: int) -> str:
         """The network as that protocol version names it, for responses."""
@@ -60,6 +64,19 @@ class Requirement(Struct, frozen=True):
     def domain(self) -> Domain:
         """The EIP-712 domain of the payer's signature."""
         return Domain(self.name, self.version, self.chain_id, parse_address(self.asset).raw)
+
+    @property
+    def extra(self) -> dict[str, str]:
+        """The members of `extra`."""
+        token = {"name": self.name, "version": self.version}
+        if self.scheme == EXACT:
+            return token
+        return token | {"assetTransferMethod": "permit2", "facilitatorAddress": self.facilitator}
+
+    def costing(self, micros: int) -> "Requirement":
+        """What is settled of an `upto` requirement for a call that cost so much: never more than its amount."""
+        assert self.scheme == UPTO, "the amount of `exact` is fixed"
+        return msgspec.structs.replace(self, amount_micros=min(micros, self.amount_micros))
 
     def v1(self, resource: Resource) -> dict[str, Any]:
         """An entry of `accepts` in version 1. Without `outputSchema`: a null breaks npm's x402-fetch."""
@@ -73,7 +90,7 @@ class Requirement(Struct, frozen=True):
             "payTo": self.pay_to,
             "maxTimeoutSeconds": self.max_timeout_seconds,
             "asset": self.asset,
-            "extra": {"name": self.name, "version": self.version},
+            "extra": self.extra,
         }
 
     def v2(self) -> dict[str, Any]:
@@ -85,7 +102,7 @@ class Requirement(Struct, frozen=True):
             "asset": self.asset,
             "payTo": self.pay_to,
             "maxTimeoutSeconds": self.max_timeout_seconds,
-            "extra": {"name": self.name, "version": self.version},
+            "extra": self.extra,
         }
 
 
@@ -100,7 +117,7 @@ class Payment(Struct, frozen=True):
     version: int
     scheme: str
     network: str
-    authorization: TransferWithAuthorization
+    authorization: TransferWithAuthorization | PermitTransfer
     signature: bytes
     raw: bytes
     accepted: dict[str, Any] | None = None
@@ -127,6 +144,11 @@ class VerificationFailure(Struct, frozen=True):
     detail: str
     headers: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def is_used(self) -> bool:
+        """The authorization was used before."""
+        return general_reason(self.reason) == InvalidReason.NONCE_USED
+
 
 class Verified(Struct, frozen=True):
     """The chain would execute the transfer, as of that block. `code_hash` is set if the payer has code."""
@@ -136,7 +158,10 @@ class Verified(Struct, frozen=True):
 
 
 class Settled(Struct, frozen=True):
-    """The transfer is in a block. With `receipt` the node need not be queried again."""
+    """The transfer is in a block. With `receipt` the node need not be queried again.
+
+    `tx_hash` is empty for an `upto` payment of which nothing was taken: there is no transaction.
+    """
 
     tx_hash: str
     payer: str
@@ -158,6 +183,10 @@ class Unknown(Struct, frozen=True):
 
 class Settler(Protocol):
     """Settles authorizations on the chain: the built-in facilitator, or a remote one."""
+
+    @property
+    def upto_account(self) -> str:
+        """The account that settles payments of scheme `upto`, checksummed; empty if there is none, or not yet."""
 
     async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
         """Whether it would settle the payment now: the payer's authorization, and what settling costs.
@@ -203,12 +232,33 @@ class InvalidReason:
     VALID_AFTER = "invalid_exact_evm_payload_authorization_valid_after"
     VALID_BEFORE = "invalid_exact_evm_payload_authorization_valid_before"
     VALUE_MISMATCH = "invalid_exact_evm_payload_authorization_value_mismatch"
+    # Of the scheme `upto` only.
+    ALLOWANCE_REQUIRED = "permit2_allowance_required"
+    EXCEEDS_AMOUNT = "invalid_upto_evm_payload_settlement_exceeds_amount"
+    FACILITATOR_MISMATCH = "upto_facilitator_mismatch"
+    SPENDER_MISMATCH = "invalid_permit2_spender"
+    TOKEN_MISMATCH = "permit2_token_mismatch"  # noqa: S105
 
 
-# Version 1 has another code for it.
+# Version 1, and the scheme `upto`, have other codes for them.
 _V1_REASONS = {InvalidReason.VALUE_MISMATCH: "invalid_exact_evm_payload_authorization_value"}
+_UPTO_REASONS = {
+    InvalidReason.INVALID_SIGNATURE: "invalid_permit2_signature",
+    InvalidReason.NONCE_USED: "permit2_invalid_nonce",
+    InvalidReason.RECIPIENT_MISMATCH: "invalid_permit2_recipient_mismatch",
+    InvalidReason.VALID_AFTER: "permit2_not_yet_valid",
+    InvalidReason.VALID_BEFORE: "permit2_deadline_expired",
+    InvalidReason.VALUE_MISMATCH: "permit2_amount_mismatch",
+}
+_GENERAL_REASONS = {spelled: reason for reasons in (_V1_REASONS, _UPTO_REASONS) for reason, spelled in reasons.items()}
 
 _DETAILS = {
+    InvalidReason.ALLOWANCE_REQUIRED: "Permit2 may not take that much of the payer's USDC yet. Approve it once: "
+    "`approve(0x000000000022D473030F116dDEE9F6B43aC78BA3, amount)` on the token.",
+    InvalidReason.EXCEEDS_AMOUNT: "The amount to settle is more than the payer authorized.",
+    InvalidReason.FACILITATOR_MISMATCH: "The authorization names another facilitator than the one required.",
+    InvalidReason.SPENDER_MISMATCH: "The authorization names another spender than the contract of the scheme `upto`.",
+    InvalidReason.TOKEN_MISMATCH: "The authorization is for another token than the one required.",
     InvalidReason.IN_USE: "Another call uses this payment. One payment buys one response.",
     InvalidReason.INSUFFICIENT_FUNDS: "The payer's USDC balance is less than the payment.",
     InvalidReason.INVALID_NETWORK: "The payment is for another network than the one required.",
@@ -225,14 +275,21 @@ _DETAILS = {
     InvalidReason.NONCE_USED: "This authorization was used before. Sign a new one with a random nonce.",
     InvalidReason.RECIPIENT_MISMATCH: "The authorization pays another address than the one required.",
     InvalidReason.TRANSACTION_FAILED: "The transaction failed on the chain. No money was moved.",
-    InvalidReason.UNSUPPORTED_SCHEME: "The only supported scheme is `exact`.",
+    InvalidReason.UNSUPPORTED_SCHEME: "The payment has another scheme than the ones offered.",
     InvalidReason.VALID_AFTER: "The authorization is not valid yet.",
     InvalidReason.VALID_BEFORE: "The authorization has expired, or expires too soon to be settled.",
     InvalidReason.VALUE_MISMATCH: "The authorization is not for exactly the required amount.",
 }
 
 
-def verification_failure(reason: str, version: int) -> VerificationFailure:
-    """The failure with its code, as that version of the protocol spells it, and a detail for the payer."""
-    detail = _DETAILS.get(reason, "The payment could not be settled. No money was moved.")
-    return VerificationFailure(_V1_REASONS.get(reason, reason) if version == 1 else reason, detail)
+def verification_failure(reason: str, payment: Payment) -> VerificationFailure:
+    """The failure with its code, as the payment's version and scheme spell it, and a detail for the payer."""
+    general = general_reason(reason)
+    detail = _DETAILS.get(general, "The payment could not be settled. No money was moved.")
+    spellings = _V1_REASONS if payment.version == 1 else _UPTO_REASONS if payment.scheme == UPTO else {}
+    return VerificationFailure(spellings.get(general, reason), detail)
+
+
+def general_reason(reason: str) -> str:
+    """The member of InvalidReason for a code that one version or scheme spells in its own way."""
+    return _GENERAL_REASONS.get(reason, reason)

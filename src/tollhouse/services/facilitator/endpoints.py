@@ -21,6 +21,7 @@ from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.settlement.remote import IDEMPOTENT_SETTLE, Kind
 from tollhouse.payments.x402.types import (
     EXACT,
+    UPTO,
     InvalidReason,
     Requirement,
     Settled,
@@ -103,6 +104,7 @@ SETTLED: dict[str, Any] = {
 SUPPORTED: dict[str, Any] = {
     "kinds": [
         {"scheme": "exact", "network": _BASE, "x402Version": 2},
+        {"scheme": "upto", "network": _BASE, "x402Version": 2, "extra": {"facilitatorAddress": _ACCOUNT}},
         {"scheme": "exact", "network": "base", "x402Version": 1},
     ],
     "extensions": [IDEMPOTENT_SETTLE],
@@ -184,7 +186,8 @@ class FacilitatorEndpoints:
         if self._settling is None:
             return Supported([], [], {})
         settled = self._settling.settled
-        kinds = [Kind(EXACT, settled.network, 2)]
+        account = self._settling.settler.upto_account
+        kinds = [Kind(EXACT, settled.network, 2), Kind(UPTO, settled.network, 2, {"facilitatorAddress": account})]
         if settled.network_v1 is not None:
             kinds.append(Kind(EXACT, settled.network_v1, 1))
         return Supported(kinds, [IDEMPOTENT_SETTLE], {"eip155:*": [self._settling.settler.address]})
@@ -193,7 +196,7 @@ class FacilitatorEndpoints:
         """Whether a payment would be settled now."""
         config = await self._admit("verify", request.address)
         try:
-            parsed = read_request(request.body, config.settled)
+            parsed = read_request(request.body, config.settled, is_settling=False)
             refusal = await _refusal(config, parsed)
         except UnreadableError as error:
             return _response(400, Verified(is_valid=False, invalid_reason=error.reason, invalid_message=error.detail))
@@ -211,7 +214,7 @@ class FacilitatorEndpoints:
         """Settle a payment. Of two calls with one authorization, at most one reports success."""
         config = await self._admit("settle", request.address)
         try:
-            parsed = read_request(request.body, config.settled)
+            parsed = read_request(request.body, config.settled, is_settling=True)
         except UnreadableError as error:
             return _response(
                 400,
@@ -228,7 +231,7 @@ class FacilitatorEndpoints:
         except ChainUnavailable:
             return _response(502, _failed(parsed, SETTLE_ERROR, _NODE))
         caller = _caller(request)
-        if refusal is not None and refusal.reason == InvalidReason.NONCE_USED:
+        if refusal is not None and refusal.is_used:
             return _response(200, await _settled_before(config, parsed, caller))
         if refusal is not None:
             return _response(200, _failed(parsed, refusal.reason, refusal.detail))
@@ -241,6 +244,9 @@ class FacilitatorEndpoints:
     async def _settled(
         self, config: SettlementConfig, parsed: PaymentRequest, claim: Reservation, caller: str
     ) -> SettleResult:
+        if parsed.requirement.amount_micros == 0:
+            # The claim stays: of two calls with one authorization, only one reports success.
+            return _succeeded(parsed, Settled("", parsed.payment.payer, 0))
         try:
             settling = config.settler.settle(parsed.payment, parsed.requirement, caller)
             outcome = await asyncio.wait_for(settling, SETTLE_SECONDS)
@@ -252,7 +258,7 @@ class FacilitatorEndpoints:
             return _failed(parsed, SETTLEMENT_PENDING, _PENDING, outcome.tx_hash or "")
         # Nothing was settled for this call: the next call may try.
         await self._meter.release(claim)
-        failure = verification_failure(outcome.reason, parsed.payment.version)
+        failure = verification_failure(outcome.reason, parsed.payment)
         return _failed(parsed, failure.reason, failure.detail)
 
     async def _admit(self, kind: str, address: str) -> SettlementConfig:
@@ -270,12 +276,14 @@ class FacilitatorEndpoints:
 
 async def _refusal(config: SettlementConfig, parsed: PaymentRequest) -> VerificationFailure | None:
     """Why the payment cannot be settled now. Raises ChainUnavailable."""
-    chosen = match_requirement([parsed.requirement], parsed.payment)
+    chosen = match_requirement([parsed.signed], parsed.payment)
     if isinstance(chosen, VerificationFailure):
         return chosen
+    if parsed.requirement.amount_micros > chosen.amount_micros:
+        return verification_failure(InvalidReason.EXCEEDS_AMOUNT, parsed.payment)
     if untimely := check_validity(parsed.payment, clock.seconds()):
         return untimely
-    verified = await config.settler.verify(parsed.payment, parsed.requirement)
+    verified = await config.settler.verify(parsed.payment, chosen)
     return verified if isinstance(verified, VerificationFailure) else None
 
 
@@ -293,7 +301,7 @@ async def _settled_before(config: SettlementConfig, parsed: PaymentRequest, call
         return _failed(parsed, SETTLEMENT_PENDING, _NODE)
     if isinstance(outcome, Settled):
         return _succeeded(parsed, outcome)
-    failure = verification_failure(InvalidReason.NONCE_USED, parsed.payment.version)
+    failure = verification_failure(InvalidReason.NONCE_USED, parsed.payment)
     return _failed(parsed, failure.reason, failure.detail)
 
 

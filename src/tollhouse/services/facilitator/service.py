@@ -15,8 +15,8 @@ from tollhouse.services.facilitator.endpoints import FacilitatorEndpoints, Settl
 INTERFACE_VERSION = "2.0.0"
 
 _DESCRIPTION = """An x402 facilitator: it verifies USDC payments by EIP-3009 authorization (scheme `exact`, versions 1
-and 2 of the protocol) and settles them on the chain. It pays for the gas and never holds the money: an
-authorization names its recipient.
+and 2 of the protocol) or by Permit2 signature (scheme `upto`, version 2) and settles them on the chain. It pays for the
+gas and never holds the money: an authorization names its recipient.
 
 Responses have the form of the x402 specification. Settlement spends the operator's gas, so only the operator's own
 servers may use it."""
@@ -29,7 +29,7 @@ async def open_facilitator(context: AppContext) -> Service:
     """The service. Without a built-in settler it settles nothing."""
     settler, config = context.per_request.settler, None
     if isinstance(settler, BuiltInFacilitator):
-        config = SettlementConfig(settler, _settled_here(context.settings))
+        config = SettlementConfig(settler, _settled_here(context.settings, settler.upto_account))
     return Service(
         name="facilitator",
         title="Tollhouse: x402 facilitator",
@@ -42,9 +42,11 @@ async def open_facilitator(context: AppContext) -> Service:
     )
 
 
-def _settled_here(settings: Settings) -> Requirement:
+def _settled_here(settings: Settings, account: str) -> Requirement:
     name = TOKEN_NAMES.get(settings.evm_chain_id, TOKEN_NAME)
-    return Requirement(settings.evm_chain_id, 0, parse_address(settings.usdc_address).text, _NOBODY, 0, name)
+    return Requirement(
+        settings.evm_chain_id, 0, parse_address(settings.usdc_address).text, _NOBODY, 0, name, facilitator=account
+    )
 
 
 async def _health(context: AppContext, *, is_settling: bool) -> dict[str, Any]:

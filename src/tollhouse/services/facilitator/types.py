@@ -6,17 +6,19 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.evm.address import parse_address
+from tollhouse.evm.typed_data import PermitTransfer
 from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.settlement.remote import Kind
-from tollhouse.payments.x402.types import EXACT, InvalidReason, Payment, Requirement
+from tollhouse.payments.x402.types import EXACT, UPTO, InvalidReason, Payment, Requirement
 
 SETTLEMENT_PENDING = "settlement_pending"
 VERIFY_ERROR, SETTLE_ERROR = "unexpected_verify_error", "unexpected_settle_error"
 
-_EIP_3009 = "eip3009"
+_METHODS = {EXACT: "eip3009", UPTO: "permit2"}
+"""How each scheme moves the tokens (`assetTransferMethod`)."""
 
 _OBJECT = {"type": "object"}
-_Decimal = Annotated[str, Meta(pattern=r"^[1-9][0-9]{0,77}\Z")]
+_Decimal = Annotated[str, Meta(pattern=r"^(0|[1-9][0-9]{0,77})\Z")]
 _Seconds = Annotated[int, Meta(ge=0)]
 _Text = Annotated[str, Meta(max_length=4096)]
 
@@ -77,7 +79,8 @@ class UnreadableError(Exception):
 class _Extra(Struct, frozen=True, rename="camel"):
     name: str | None = None
     version: str | None = None
-    asset_transfer_method: str = _EIP_3009
+    asset_transfer_method: str | None = None
+    facilitator_address: str | None = None
 
 
 class _RequiredV1(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -105,22 +108,29 @@ class _RequiredV2(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
 
 
 class PaymentRequest(Struct, frozen=True):
-    """A decoded request: a payment and its requirement."""
+    """A decoded request: a payment, what is required or is to be taken, and what its payer must have signed.
+
+    They differ in the amount where a payment of scheme `upto` is settled.
+    """
 
     payment: Payment
     requirement: Requirement
+    signed: Requirement
 
 
-def read_request(request: FacilitatorRequest, settled: Requirement) -> PaymentRequest:
+def read_request(request: FacilitatorRequest, settled: Requirement, *, is_settling: bool) -> PaymentRequest:
     """Decode a request about the token that is settled here. Raises UnreadableError."""
     version = request.version
     if type(version) is not int or version not in {1, 2}:
         raise UnreadableError(InvalidReason.INVALID_VERSION, "`x402Version` must be 1 or 2")
     payment = _payment(bytes(request.payment_payload), version)
     requirement = _requirement(bytes(request.payment_requirements), version, settled)
+    signed = requirement
+    if is_settling and isinstance(payment.authorization, PermitTransfer):
+        signed = msgspec.structs.replace(requirement, amount_micros=payment.authorization.value)
     if payment.accepted is not None:
-        _check_accepted(payment.accepted, bytes(request.payment_requirements))
-    return PaymentRequest(msgspec.structs.replace(payment, accepted=None), requirement)
+        _check_accepted(payment.accepted, bytes(request.payment_requirements), str(signed.amount_micros))
+    return PaymentRequest(msgspec.structs.replace(payment, accepted=None), requirement, signed)
 
 
 def _payment(raw: bytes, version: int) -> Payment:
@@ -150,10 +160,18 @@ def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
     except (ValueError, RecursionError) as error:
         detail = str(error) if isinstance(error, msgspec.ValidationError) else "not a valid x402 requirement"
         raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
-    extra = requirement.extra or _Extra()
-    if requirement.scheme != EXACT or extra.asset_transfer_method != _EIP_3009:
+    extra, scheme = requirement.extra or _Extra(), requirement.scheme
+    is_supported = scheme == EXACT or (scheme == UPTO and version == 2)
+    if not is_supported or extra.asset_transfer_method not in {None, _METHODS[scheme]}:
         raise UnreadableError(
-            InvalidReason.UNSUPPORTED_SCHEME, "only the scheme `exact` with an EIP-3009 authorization is supported"
+            InvalidReason.UNSUPPORTED_SCHEME,
+            "only the schemes `exact` with an EIP-3009 authorization and, in version 2, `upto` are supported",
+        )
+    if scheme == EXACT and amount == "0":
+        raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, "the amount of `exact` must be above zero")
+    if scheme == UPTO and (extra.facilitator_address or "").lower() != settled.facilitator.lower():
+        raise UnreadableError(
+            InvalidReason.INVALID_REQUIREMENTS, f"`extra.facilitatorAddress` must be {settled.facilitator}"
         )
     if requirement.network != network:
         raise UnreadableError(InvalidReason.INVALID_NETWORK, f"only payments on `{network}` are supported")
@@ -161,14 +179,20 @@ def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
     if asset != parse_address(settled.asset) or domain != (settled.name, settled.version):
         raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"only the token {settled.asset} is supported")
     return msgspec.structs.replace(
-        settled, amount_micros=int(amount), pay_to=pay_to.text, max_timeout_seconds=requirement.max_timeout_seconds
+        settled,
+        scheme=scheme,
+        amount_micros=int(amount),
+        pay_to=pay_to.text,
+        max_timeout_seconds=requirement.max_timeout_seconds,
+        facilitator=settled.facilitator if scheme == UPTO else "",
     )
 
 
-def _check_accepted(accepted: dict[str, Any], requirements: bytes) -> None:
-    if accepted != msgspec.json.decode(requirements):
+def _check_accepted(accepted: dict[str, Any], requirements: bytes, amount: str) -> None:
+    if accepted != msgspec.json.decode(requirements) | {"amount": amount}:
         raise UnreadableError(
-            InvalidReason.INVALID_REQUIREMENTS, "`accepted` in the payment must equal `paymentRequirements`"
+            InvalidReason.INVALID_REQUIREMENTS,
+            "`accepted` in the payment must equal `paymentRequirements`, apart from the amount of `upto` to settle",
         )
 
 

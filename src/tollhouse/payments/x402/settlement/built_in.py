@@ -16,6 +16,7 @@ from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import ChainRefused
 from tollhouse.payments.x402.outcome import Pending, SettlementOutcome, Unrecoverable, recent_outcome
+from tollhouse.payments.x402.schemes import scheme_of
 from tollhouse.payments.x402.settlement.gas import Gas, GasLimits, GasStatus
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transaction_monitor import (
@@ -113,6 +114,11 @@ class BuiltInFacilitator:
         self._resolving: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
 
+    @property
+    def upto_account(self) -> str:
+        """See Settler."""
+        return self.address
+
     async def gas_status(self) -> GasStatus:
         """The account's balance and what gas costs. Raises ChainUnavailable, Problem `storage-unavailable`."""
         return await self._gas.status()
@@ -136,7 +142,7 @@ class BuiltInFacilitator:
 
     async def verify(self, payment: Payment, requirement: Requirement) -> Verified | VerificationFailure:
         """See Settler. Prices are at most two seconds old: a request that is refused costs no round trip for them."""
-        return await self._preflight.verify(payment, requirement, await self._gas.admit())
+        return await self._preflight.verify(payment, requirement, await self._gas.admit(scheme_of(payment).gas))
 
     async def settle(
         self, payment: Payment, requirement: Requirement, requested_by: str = THIS_SERVER
@@ -172,7 +178,7 @@ class BuiltInFacilitator:
     def _enqueue(self, payment: Payment, requirement: Requirement, requested_by: str) -> PendingPayment:
         plan = plan_settlement(payment, requirement, self._terms.rules.factories)
         outcome = asyncio.get_running_loop().create_future()
-        is_isolated = plan.eoa_signature is None
+        is_isolated = plan.eoa_signature is None or plan.is_direct
         pending = PendingPayment(payment, requirement, plan, outcome, monotonic(), is_isolated, requested_by)
         self._queue.enqueue(pending)
         return pending
@@ -285,7 +291,7 @@ class BuiltInFacilitator:
         balance, code = await asyncio.gather(
             token_balance(self._chain, self._terms.asset, payer), self._chain.code(payer)
         )
-        return balance < pending.payment.authorization.value, code
+        return balance < pending.requirement.amount_micros, code
 
     async def _resolve_used(self, pending: PendingPayment) -> None:
         """Resolve a used authorization: settled by us before, or used otherwise."""

@@ -26,6 +26,7 @@ from tollhouse.payments.chain.contracts import (
     price_calls,
 )
 from tollhouse.payments.chain.replies import Receipt
+from tollhouse.payments.x402.schemes import Exact
 from tollhouse.payments.x402.settlement import store
 from tollhouse.payments.x402.settlement.transactions import (
     FEE_HISTORY_BLOCKS,
@@ -39,8 +40,8 @@ from tollhouse.storage.database import Database, Transaction
 
 log = logger("payments.facilitator")
 
-PAYMENT_GAS = 95_000
-"""What a payment from an EOA uses when it is alone in its transaction. In a batch it is less than half."""
+PAYMENT_GAS = Exact.gas
+"""What a payment of scheme `exact` from an EOA uses: the price of a payment in metrics and logs."""
 VERIFICATION_GAS, DEPLOYMENT_VERIFICATION_GAS = 2_000_000, 16_000_000
 """The gas limit of a verification: a call may use up all but a 64th, and the rest must do for what follows. The account
 must be able to pay for it."""
@@ -101,8 +102,12 @@ class GasQuote(Struct, frozen=True):
 
     @property
     def payment_wei(self) -> int:
-        """The cost of a payment that is alone in its transaction."""
-        return PAYMENT_GAS * (self.base_fee + self.tip) + self.layer1_wei
+        """The cost of a payment of scheme `exact` that is alone in its transaction."""
+        return self.cost_wei(PAYMENT_GAS)
+
+    def cost_wei(self, gas: int) -> int:
+        """The cost of a payment that uses so much gas."""
+        return gas * (self.base_fee + self.tip) + self.layer1_wei
 
     def in_wei(self, nanos: int) -> int:
         """What that amount of USD buys."""
@@ -170,15 +175,17 @@ class Gas:
         self._correction = 0
         self._warned_at: dict[str, float] = {}
 
-    async def admit(self) -> Fees:
-        """The fees of a payment that is taken now. Raises Problem `payments-unavailable`, ChainUnavailable."""
+    async def admit(self, gas: int = PAYMENT_GAS) -> Fees:
+        """The fees of a payment that is taken now and uses so much gas.
+
+        Raises Problem `payments-unavailable`, ChainUnavailable.
+        """
         quote = await self.quote()
-        fees = limited_fees(quote, self.ceiling_wei(quote), PAYMENT_GAS)
+        fees, cost = limited_fees(quote, self.ceiling_wei(quote), gas), quote.in_nanos(quote.cost_wei(gas))
         if fees is None:
-            cost = quote.in_nanos(quote.payment_wei) / NANOS_PER_USD
-            self._warn("gas above x402_max_gas_usd: no payments are taken", payment_gas_usd=cost)
+            self._warn("gas above x402_max_gas_usd: no payments are taken", payment_gas_usd=cost / NANOS_PER_USD)
             raise payments_unavailable("gas_price")
-        if self._spent_nanos + quote.in_nanos(quote.payment_wei) > self._limits.day_nanos:
+        if self._spent_nanos + cost > self._limits.day_nanos:
             self._warn("x402_gas_usd_per_day is spent: no payments are taken")
             raise payments_unavailable("gas_budget")
         if quote.balance < VERIFICATION_GAS * fees.max_fee:
@@ -217,13 +224,15 @@ class Gas:
         """The most that the gas of one payment may cost."""
         return quote.in_wei(self._limits.payment_nanos)
 
-    async def reserve(self, transaction: Transaction, attempt: Attempt, payments: int) -> int:
+    async def reserve(self, transaction: Transaction, attempt: Attempt, payments: int, expected_gas: int) -> int:
         """Take the likely cost of a transaction from the day's budget, before it is sent; the amount in nano-USD.
+
+        `expected_gas` is what its payments use, 0 where it carries none.
 
         Raises Problem `payments-unavailable` when the budget is spent: then nothing may be sent.
         """
         assert self._quote is not None, "the fees come from a quote"
-        gas = min(attempt.request.gas, max(1, payments) * PAYMENT_GAS)
+        gas = min(attempt.request.gas, expected_gas or PAYMENT_GAS)
         price = min(attempt.fees.max_fee, self._quote.base_fee + attempt.fees.tip)
         nanos = self._quote.in_nanos(gas * price + payments * self._quote.layer1_wei)
         await self._spend(transaction, nanos)

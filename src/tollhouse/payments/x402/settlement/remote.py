@@ -11,13 +11,15 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.errors import Problem
+from tollhouse.evm.address import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.x402.outcome import proves_payment, wait_for_outcome
+from tollhouse.payments.x402.outcome import is_settled_by, wait_for_outcome
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts, Key, SettleRequest
 from tollhouse.payments.x402.types import (
     EXACT,
+    UPTO,
     Failed,
     InvalidReason,
     Payment,
@@ -27,6 +29,7 @@ from tollhouse.payments.x402.types import (
     Unknown,
     VerificationFailure,
     Verified,
+    general_reason,
 )
 from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, verify_on_chain
 
@@ -44,7 +47,11 @@ _CERTAIN_FAILURES = frozenset({
     InvalidReason.VALID_AFTER,
     InvalidReason.VALID_BEFORE,
     InvalidReason.VALUE_MISMATCH,
-    "invalid_exact_evm_payload_authorization_value",
+    InvalidReason.ALLOWANCE_REQUIRED,
+    InvalidReason.EXCEEDS_AMOUNT,
+    InvalidReason.FACILITATOR_MISMATCH,
+    InvalidReason.SPENDER_MISMATCH,
+    InvalidReason.TOKEN_MISMATCH,
     "invalid_scheme",
 })  # fmt: skip
 
@@ -67,12 +74,13 @@ class SettleReply(Struct, frozen=True, rename="camel"):
     transaction: _Hash | None = None
 
 
-class Kind(Struct, frozen=True, rename="camel"):
-    """A supported scheme and network."""
+class Kind(Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A supported scheme and network. `extra` of the scheme `upto` names the account that settles it."""
 
     scheme: str
     network: str
     version: int = msgspec.field(name="x402Version")
+    extra: dict[str, Any] | None = None
 
 
 class Supported(Struct, frozen=True):
@@ -112,7 +120,7 @@ FAILED = "unexpected_settle_error"
 # From a proxy before the facilitator, or from it before it processed the payment.
 _NOT_PROCESSED = frozenset({401, 403, 404, 405, 413, 415, 429})
 # Reasons for a payment that it settled already, for us before a crash or for somebody else.
-_MAYBE_SETTLED = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE})
+_MAYBE_SETTLED = frozenset({InvalidReason.NONCE_USED, InvalidReason.INVALID_STATE, "permit2_simulation_failed"})
 # A reply with one of these says neither that it was settled for us nor that it was not.
 _UNCLEAR = frozenset({"settlement_pending", "unexpected_settle_error", None})
 
@@ -157,6 +165,7 @@ class RemoteFacilitator:
         self._resource_url = resource_url
         self._rules = rules
         self._limits = limits or RemoteLimits()
+        self.upto_account = ""
         self._client = httpx2.AsyncClient(
             limits=httpx2.Limits(max_connections=self._limits.connections),
             headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {token}"} if token else {}),
@@ -171,9 +180,15 @@ class RemoteFacilitator:
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """See Settler. Verifies first: a failure there has certainly moved no money."""
         key, body = (payment.payer, payment.nonce), request_body(payment, requirement, self._resource_url)
-        failed = await self._verify(body)
+        # Of the scheme `upto`, /verify takes the amount that was signed, and /settle the amount to take.
+        signed = msgspec.structs.replace(requirement, amount_micros=payment.authorization.value)
+        failed = await self._verify(request_body(payment, signed, self._resource_url))
         if failed is not None:
-            return await self._wait_for_outcome(payment, requirement) if failed.reason in _MAYBE_SETTLED else failed
+            return (
+                await self._wait_for_outcome(payment, requirement)
+                if general_reason(failed.reason) in _MAYBE_SETTLED
+                else failed
+            )
         was_requested = True
         try:
             request, was_requested = await self._attempts.begin_request(key)
@@ -223,8 +238,21 @@ class RemoteFacilitator:
         return is_ours
 
     async def unsupported_versions(self, requirement: Requirement) -> list[int]:
-        """The protocol versions in which it does not settle this. Raises NoReplyError."""
+        """The protocol versions in which it does not settle this. Raises NoReplyError.
+
+        Learns which account settles the scheme `upto` on this network.
+        """
         supported = await self._request("GET", "/supported", Supported, self._limits.verify_seconds)
+        self.upto_account = next(
+            (
+                account
+                for kind in supported.kinds
+                if (kind.version, kind.scheme, kind.network) == (2, UPTO, requirement.network)
+                for account in [_account(kind.extra)]
+                if account
+            ),
+            "",
+        )
         kinds = {(kind.version, kind.scheme, kind.network) for kind in supported.kinds}
         versions = {1: requirement.network_v1, 2: requirement.network}
         return [version for version, name in versions.items() if name and (version, EXACT, name) not in kinds]
@@ -266,12 +294,12 @@ class RemoteFacilitator:
         if not reply.success:
             reason = _reason(reply.error_reason)
             log.warning("remote facilitator: settlement failed", reason=reason)
-            return Failed(reason) if reason in _CERTAIN_FAILURES else None
+            return Failed(reason) if general_reason(reason) in _CERTAIN_FAILURES else None
         try:
             receipt = await self._chain.receipt(reply.transaction) if reply.transaction else None
+            if receipt is None or not await is_settled_by(self._chain, receipt, payment, requirement):
+                return None
         except ChainUnavailable:
-            return None
-        if receipt is None or not proves_payment(receipt, payment, requirement):
             return None
         return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
 
@@ -321,6 +349,13 @@ class RemoteFacilitator:
                 if len(content) > MAX_BODY:
                     raise ValueError("response too large")
             return response.status_code, bytes(content)
+
+
+def _account(extra: dict[str, Any] | None) -> str:
+    try:
+        return parse_address((extra or {})["facilitatorAddress"]).text
+    except (KeyError, TypeError, ValueError):
+        return ""
 
 
 def _reason(reason: str | None) -> str:

@@ -17,7 +17,6 @@ from tollhouse.payments.chain.client import LATEST, PENDING, ChainClient, RpcCal
 from tollhouse.payments.chain.contracts import (
     CallResult,
     ContractCall,
-    authorization_state,
     balance_of,
     multicall,
     multicall_results,
@@ -25,6 +24,7 @@ from tollhouse.payments.chain.contracts import (
     uint256,
 )
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
+from tollhouse.payments.x402.schemes import NonceUse, scheme_of
 from tollhouse.payments.x402.settlement.gas import (
     Gas,
     limited_fees,
@@ -104,12 +104,12 @@ class Preflight:
     async def verify(self, payment: Payment, requirement: Requirement, fees: Fees) -> Verified | VerificationFailure:
         """Whether the payment would be settled by a transaction of this account with these fees."""
         if self._gas.refused.has(payment.payer):
-            return verification_failure(InvalidReason.PAYER_REFUSED, payment.version)
+            return verification_failure(InvalidReason.PAYER_REFUSED, payment)
         gas = self._gas.verification_gas(fees, with_deployment=bool(self._rules.factories))
         frame = call_frame(self._account, fees, gas)
         verified = await verify_on_chain(self._chain, payment, requirement, self._rules, frame)
         if isinstance(verified, Verified) and verified.code_hash and self._gas.refused.has(verified.code_hash):
-            return verification_failure(InvalidReason.WALLET_CODE_REFUSED, payment.version)
+            return verification_failure(InvalidReason.WALLET_CODE_REFUSED, payment)
         return verified
 
     async def simulate(
@@ -129,9 +129,9 @@ class Preflight:
         )
         owed = pending_outflows.get(payment.payer, 0)
         verdict = _verdict(
-            is_used=isinstance(verified, VerificationFailure) and verified.reason == InvalidReason.NONCE_USED,
+            is_used=isinstance(verified, VerificationFailure) and verified.is_used,
             in_mempool=seen.in_mempool[0],
-            is_covered=not owed or balance >= owed + payment.authorization.value,
+            is_covered=not owed or balance >= owed + payments[0].requirement.amount_micros,
             valid_before=payment.authorization.valid_before,
         )
         if verdict == "ready" and isinstance(verified, VerificationFailure):
@@ -159,10 +159,10 @@ class Preflight:
         for pending, state, in_mempool, transfer in zip(
             payments, seen.results[:count], seen.in_mempool, seen.results[-count:], strict=True
         ):
-            payer, value = pending.payment.payer, pending.payment.authorization.value
+            payer, value = pending.payment.payer, pending.requirement.amount_micros
             owed = pending_outflows.get(payer, 0)
             verdict = _verdict(
-                is_used=uint256(state) != 0,
+                is_used=_nonce_use(pending).is_in(state),
                 in_mempool=in_mempool,
                 is_covered=not owed or remaining[payer] >= owed + value,
                 valid_before=pending.payment.authorization.valid_before,
@@ -183,17 +183,22 @@ class Preflight:
         """Fetch everything in one round trip. Skip the mempool for a while if the node does not support it."""
         now = monotonic()
         if now < self._skip_pending_until:
-            return await self._query_state([], len(payments), calls, payers)
+            return await self._query_state([], payments, calls, payers)
         try:
-            return await self._query_state([multicall(_states(payments), PENDING)], len(payments), calls, payers)
+            return await self._query_state([multicall(_states(payments), PENDING)], payments, calls, payers)
         except ChainUnavailable:
-            seen = await self._query_state([], len(payments), calls, payers)
+            seen = await self._query_state([], payments, calls, payers)
             self._skip_pending_until = now + NO_PENDING_SECONDS
             return seen
 
     async def _query_state(
-        self, mempool_calls: list[RpcCall], count: int, calls: Sequence[ContractCall], payers: Sequence[str]
+        self,
+        mempool_calls: list[RpcCall],
+        payments: Sequence[PendingPayment],
+        calls: Sequence[ContractCall],
+        payers: Sequence[str],
     ) -> _ChainState:
+        count = len(payments)
         raw = await self._chain.rpc.batch(
             [
                 ("eth_getTransactionCount", [self._account, PENDING]),
@@ -208,7 +213,7 @@ class Preflight:
             replies.quantity(raw[0]),
             multicall_results(raw[1], len(calls)),
             has_code,
-            [any(use.return_data) for use in uses] or [False] * count,
+            [_nonce_use(pending).is_in(use) for pending, use in zip(payments, uses, strict=False)] or [False] * count,
         )
 
 
@@ -223,11 +228,11 @@ def _verdict(*, is_used: bool, in_mempool: bool, is_covered: bool, valid_before:
 
 
 def _states(payments: Sequence[PendingPayment]) -> list[ContractCall]:
-    return [
-        ContractCall(pending.requirement.asset, authorization_state(paid.sender, paid.nonce))
-        for pending in payments
-        for paid in [pending.payment.authorization]
-    ]
+    return [_nonce_use(pending).call for pending in payments]
+
+
+def _nonce_use(pending: PendingPayment) -> NonceUse:
+    return scheme_of(pending.payment).nonce_use(pending.payment, pending.requirement)
 
 
 log = logger("payments.facilitator")
@@ -300,7 +305,8 @@ class Submission:
         carried = [((pending.payment.payer, pending.payment.nonce), pending.requested_by) for pending in payments]
         async with self.database.writing() as transaction:
             await insert_attempts(transaction, attempt.signed.hash, carried)
-            return attempt, await self.gas.reserve(transaction, attempt, len(payments))
+            expected_gas = sum(pending.plan.gas for pending in payments)
+            return attempt, await self.gas.reserve(transaction, attempt, len(payments), expected_gas)
 
     def _defer(self, pending: PendingPayment, verdict: Verdict) -> None:
         now = monotonic()

@@ -13,7 +13,7 @@ from tollhouse.evm.address import checksummed
 from tollhouse.evm.keccak import keccak256
 from tollhouse.evm.signature import address_of, parse_private_key
 from tollhouse.evm.typed_data import TransferWithAuthorization
-from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain.client import LATEST, ChainClient, accepted
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,
     ContractCall,
@@ -22,9 +22,9 @@ from tollhouse.payments.chain.contracts import (
     transfer_with_contract_signature,
 )
 from tollhouse.payments.chain.replies import ChainRefused, FeeHistory
+from tollhouse.payments.x402.schemes import SettlementPlan
 from tollhouse.payments.x402.store import THIS_SERVER
 from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, Unknown
-from tollhouse.payments.x402.verification import SettlementPlan
 
 Item = bytes | int | Sequence["Item"]
 
@@ -144,7 +144,8 @@ Outcome = Settled | Failed | Unknown
 class PendingPayment(Struct, eq=False):
     """One payment until its outcome is known. Times are monotonic.
 
-    `is_isolated`: it must not share a transaction, because a contract's behaviour there is unpredictable.
+    `is_isolated`: it must not share a transaction, because a contract's behaviour there is unpredictable, or because
+    only the account itself may send it.
     `requested_by` is who asked for it: another's settlement of the same authorization is not this one's.
     """
 
@@ -264,7 +265,7 @@ class TransactionQueue(Struct, eq=False):
         owed: dict[str, int] = {}
         for slot in self.slots.values():
             for pending in slot.payments:
-                owed[pending.payment.payer] = owed.get(pending.payment.payer, 0) + pending.payment.authorization.value
+                owed[pending.payment.payer] = owed.get(pending.payment.payer, 0) + pending.requirement.amount_micros
         return owed
 
     def clear(self, slot: NonceSlot) -> None:
@@ -323,28 +324,32 @@ def call_frame(account: str, fees: Fees, gas: int) -> dict[str, str]:
 async def single_call(
     chain: ChainClient, account: str, pending: PendingPayment, fees_for: Callable[[int], Fees | None], max_gas: int
 ) -> tuple[TransactionRequest, Fees]:
-    """The payment from a contract wallet, after its deployment where needed, with at most `max_gas`.
+    """The payment that must have a transaction of its own, after a deployment where needed, with at most `max_gas`.
 
     It is simulated with exactly the sender, data, fees and gas limit that it is sent with; `fees_for` tells the fees
     for a gas limit. Raises ChainUnavailable, ChainRefused if it would fail, GasLimitExceededError.
     """
-    transfer, deployment = pending.plan.transfer, pending.plan.deployment
-    calls = [transfer] if deployment is None else [deployment, transfer]
-    most = min(max_gas, MAX_SINGLE_GAS if deployment is None else DEPLOYMENT_GAS)
+    plan = pending.plan
+    calls = [plan.transfer] if plan.deployment is None else [plan.deployment, plan.transfer]
+    most = min(max_gas, MAX_SINGLE_GAS if plan.deployment is None else DEPLOYMENT_GAS)
     fees = fees_for(most)
     if fees is None:
         raise GasLimitExceededError
-    used = await chain.estimate_gas(
-        call_frame(account, fees, MAX_ESTIMATE_GAS)
-        | {"to": MULTICALL3, "data": "0x" + aggregate_calls(calls, may_fail=False).hex()}
-    )
-    request = _batch(calls, min(used * 5 // 4 + AROUND_GAS, most))
+    to, data = (plan.transfer.to, plan.transfer.data) if plan.is_direct else _aggregate(calls, may_fail=False)
+    used = await chain.estimate_gas(call_frame(account, fees, MAX_ESTIMATE_GAS) | {"to": to, "data": "0x" + data.hex()})
+    gas = min(used * 5 // 4 + AROUND_GAS, most)
+    request = _request(to, data, gas) if plan.is_direct else _batch(calls, gas)
     fees = fees_for(request.gas)
     if used > most or fees is None:
         raise GasLimitExceededError
     transaction = {"to": request.to, "data": "0x" + request.data.hex(), **call_frame(account, fees, request.gas)}
-    [reply] = await chain.rpc.batch([("eth_call", [transaction, LATEST])])
-    if not multicall_results(reply, len(calls))[-1].is_success:
+    [reply] = await chain.rpc.try_batch([("eth_call", [transaction, LATEST])])
+    is_success = (
+        not isinstance(reply, ChainRefused)
+        if plan.is_direct
+        else multicall_results(accepted(reply), len(calls))[-1].is_success
+    )
+    if not is_success:
         raise GasLimitExceededError
     return request, fees
 
@@ -363,12 +368,20 @@ def cancel_transaction(account: str) -> TransactionRequest:
 
 
 def _batch(calls: list[ContractCall], gas: int) -> TransactionRequest:
+    return _request(*_aggregate(calls), gas)
+
+
+def _aggregate(calls: list[ContractCall], *, may_fail: bool = True) -> tuple[str, bytes]:
+    return MULTICALL3, aggregate_calls(calls, may_fail=may_fail)
+
+
+def _request(to: str, data: bytes, gas: int) -> TransactionRequest:
     """The call, followed by random bytes, which a contract ignores.
 
     Two servers with one key and separate databases would otherwise sign the same transaction for the same payment, and
     each would take it for its own.
     """
-    return TransactionRequest(MULTICALL3, aggregate_calls(calls) + secrets.token_bytes(UNIQUE_BYTES), gas)
+    return TransactionRequest(to, data + secrets.token_bytes(UNIQUE_BYTES), gas)
 
 
 RpcErrorKind = Literal["known", "nonce_taken", "nonce_used", "underpriced", "other"]
