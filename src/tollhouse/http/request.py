@@ -241,6 +241,11 @@ async def drain_body(request: HttpRequest) -> None:
     announces_body = length > 0 or b"transfer-encoding" in request.headers
     if request.has_reader or length > DRAINED_BYTES or b"expect" in request.headers or not announces_body:
         return
+    await drain(request)
+
+
+async def drain(request: HttpRequest) -> None:
+    """Read the rest of a body, if it is short and comes soon."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_SECONDS):
             remaining, more = DRAINED_BYTES, True
@@ -327,6 +332,12 @@ class Upload:
         if self._is_read:
             raise StopAsyncIteration
         return await self._receive()
+
+    async def drain(self) -> None:
+        """Read what little is still to come, after an answer that came before it: see `drain_body`."""
+        if self._is_read or self._request.is_disconnected() or not self._request.has_reader:
+            return
+        await drain(self._request)
 
     async def _receive(self) -> bytes:
         self._request.has_reader = True

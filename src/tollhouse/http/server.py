@@ -115,6 +115,8 @@ class Server:
         except Exception as failure:  # noqa: BLE001 - raised again, once the request is recorded
             status, cut = admitted.response.status, failure
         request.end()
+        if request.upload is not None and cut is None:
+            await request.upload.drain()
         ended = perf_counter()
         address = (call and call.address) or self._address(request.peer, request.header(b"x-forwarded-for"))
         record_call(self._recorder, request, route, call, status, refusal, address, ended - begun, ended)
