@@ -21,6 +21,7 @@ from tollhouse.accounts.plans import Plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
+from tollhouse.console.directory import directory_pages
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
@@ -28,8 +29,8 @@ from tollhouse.errors import Problem
 from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
-from tollhouse.http.mcp.endpoint import McpEndpoint
-from tollhouse.http.router import Router
+from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
+from tollhouse.http.router import Route, Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
@@ -268,12 +269,15 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
         mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
         mcp = partial(_mcp, context, admission)
         for service, prefix in zip(mounted, prefixes, strict=True):
-            _mount(router, context, service, prefix, [mcp(service, prefix)])
+            _mount(router, context, service, prefix, [mcp(service, tool_routes([(service, prefix)]))])
             for page in discovery_pages(settings, [service], [prefix]):
                 router.add(service, page, prefix)
         _mount(router, context, accounts, "", [])
         front = mount_front(router, board, mounted, prefixes, accounts)
-        for page in discovery_pages(settings, [*mounted, accounts], [*prefixes, ""]):
+        whole = [*zip(mounted, prefixes, strict=True), (accounts, "")]
+        tools = tool_routes(whole)
+        pages = [*discovery_pages(settings, [*mounted, accounts], [*prefixes, ""]), mcp(front, tools)]
+        for page in [*pages, *directory_pages(context, whole, tools)]:
             router.add(front, page, "")
     by_name = {service.name: service for service in services}
     # A host's own addresses begin at its root, whatever its name.
@@ -306,15 +310,16 @@ def _root_router(
 ) -> Router:
     """A host that serves one service at its root, with the accounts beside it."""
     router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
-    _mount(router, context, whole, "", [_mcp(context, admission, whole, "")])
+    tools = tool_routes([(whole, "")])
+    _mount(router, context, whole, "", [_mcp(context, admission, whole, tools)])
     front = mount_front(router, board, [whole], [""], None)
-    for page in discovery_pages(settings, [whole], [""]):
+    for page in [*discovery_pages(settings, [whole], [""]), *directory_pages(context, [(whole, "")], tools)]:
         router.add(front, page, "")
     return router
 
 
-def _mcp(context: AppContext, admission: Admission, service: Service, prefix: str) -> Endpoint:
-    return McpEndpoint(context.settings, admission, service, prefix, context.statistics.recorder).endpoint()
+def _mcp(context: AppContext, admission: Admission, server: Service, tools: Mapping[str, Route]) -> Endpoint:
+    return McpEndpoint(context.settings, admission, server, tools, context.statistics.recorder).endpoint()
 
 
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:

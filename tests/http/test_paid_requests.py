@@ -19,7 +19,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
-from tollhouse.http.mcp.endpoint import McpEndpoint
+from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
@@ -120,7 +120,7 @@ def open_house(local_chain):
                 Router(),
                 Admission(context),
             )
-            mcp = McpEndpoint(told, gate, service, "/shop").endpoint()
+            mcp = McpEndpoint(told, gate, service, tool_routes([(service, "/shop")])).endpoint()
             router.mount(replace(service, endpoints=[operation, mcp]), "/shop")
             house = House(context, endpoints, Server(told, gate, router, {}), local_chain)
             assert (await house.get()).status_code == 200

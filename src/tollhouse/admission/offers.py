@@ -26,6 +26,10 @@ class Offers:
         """Take the OpenAPI document of a service, whose operations may be sold."""
         self._documents[service] = document
 
+    def document(self, service: str) -> Json:
+        """The OpenAPI document of a service that was described."""
+        return self._documents[service]
+
     def extensions(self, route: Route, tool: str = "") -> Extensions:
         """The extensions of a challenge for a call over HTTP, or of the tool; none for what no document describes."""
         endpoint = route.endpoint

@@ -49,11 +49,11 @@ def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
     """`/robots.txt` and `/sitemap.xml`, with these pages of the host."""
 
     async def robots(request: Request[None, None]) -> Response:
-        lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {_base(settings, request)}/sitemap.xml", ""]
+        lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {base_url(settings, request)}/sitemap.xml", ""]
         return Response("\n".join(lines).encode(), TEXT, cache_control="public, max-age=300")
 
     async def sitemap(request: Request[None, None]) -> Response:
-        urls = "".join(f"<url><loc>{escape(_base(settings, request) + path)}</loc></url>\n" for path in paths)
+        urls = "".join(f"<url><loc>{escape(base_url(settings, request) + path)}</loc></url>\n" for path in paths)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{SITEMAP}">\n{urls}</urlset>\n'
         return Response(text.encode(), XML, cache_control="public, max-age=300")
 
@@ -106,18 +106,18 @@ def _card_page(settings: Settings, mounted: Sequence[tuple[Service, str]]) -> En
     """The card has absolute URLs."""
 
     async def card(request: Request[None, None]) -> Response:
-        base = _base(settings, request)
+        base = base_url(settings, request)
         return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
 
     return page_endpoint("/.well-known/agent-card.json", card, JSON)
 
 
-def _base(settings: Settings, request: Request[None, None]) -> str:
+def base_url(settings: Settings, request: Request[Any, None]) -> str:
     """The URL of the root: the public one, else that of the requested host."""
     return settings.public_url.rstrip("/") or f"http://{_requested_host(request)}{settings.root_path}"
 
 
-def _requested_host(request: Request[None, None]) -> str:
+def _requested_host(request: Request[Any, None]) -> str:
     host = request.http.header(b"host") if request.http else ""
     return host if _HOST.fullmatch(host) else "localhost"
 

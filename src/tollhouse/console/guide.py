@@ -17,7 +17,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.guide_search import GuideIndex, GuideResult, sections_of
 from tollhouse.console.markdown import Heading, RenderedText, ResolveLink, render
 from tollhouse.console.page_shell import HTML, PageShell
-from tollhouse.console.reference import reference_path, reference_title, render_reference
+from tollhouse.console.reference import reference_path, reference_title, render_overview, render_reference
 from tollhouse.errors import CODES, Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.response import compute_etag
@@ -160,10 +160,15 @@ class Guide:
         ]
         screenshots = sorted((docs_folder() / SCREENSHOTS).glob("*.png"))
         # A service's reference is also its `/docs`, where programs and people look for one.
+        at_root = [one for one in self._services.values() if not self._shell.prefixes.get(one.name)]
+        is_shared = len(self._services) > len(at_root)
         routes += [
             (f"{self._shell.prefixes.get(service.name, '')}/docs", partial(self._reference_of, service), HTML)
             for service in self._services.values()
+            if service not in at_root or not is_shared
         ]
+        if is_shared:
+            routes.append(("/docs", lambda _: self._once("/docs", self._every_reference), HTML))
         return [
             self._search_endpoint(),
             *(_endpoint(path, handler, media_type) for path, handler, media_type in routes),
@@ -199,6 +204,11 @@ class Guide:
         return self._once(
             path, lambda: self._article(path, title, self._reference_text(service), scripts=("try_call.js",))
         )
+
+    def _every_reference(self) -> Response:
+        """Every operation of the host, each with a link to its reference."""
+        text = render_overview([(one, self._shell.prefixes.get(one.name, "")) for one in self._services.values()])
+        return self._article("/docs", "API reference", text)
 
     def _problem(self, request: Request[Any, Any]) -> Response:
         """The section of docs/problems.md about one code."""

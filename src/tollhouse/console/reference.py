@@ -44,6 +44,33 @@ def render_reference(service: Service, address: str, prefix: str) -> RenderedTex
     return RenderedText(f"{_introduction(service, title, address)}{sections}", tuple(headings))
 
 
+def render_overview(mounted: Sequence[tuple[Service, str]]) -> RenderedText:
+    """The operations of every service of a host, with their prices and links to the references."""
+    sections, headings = "", [Heading("API reference", 1, "reference")]
+    for service, prefix in mounted:
+        path, title = reference_path(service), service.title.removeprefix("Tollhouse: ")
+        title = title[:1].upper() + title[1:]
+        headings.append(Heading(title, 2, f"of-{service.name}"))
+        rows = "".join(
+            f"<tr><td><code>{one.method} {html.escape(f'{prefix}{one.path}')}</code></td>"
+            f'<td><a href="{path}#{one.id}">{html.escape(one.summary)}</a></td>'
+            f"<td>{render_inline(price_sentence(one.terms).removeprefix('Price: '))}</td></tr>"
+            for one in described_endpoints(service)
+        )
+        sections += (
+            f'<h2 id="of-{service.name}">{html.escape(title)}</h2><p><a href="{path}">{html.escape(title)}: every '
+            f'parameter, with samples</a> · <a href="{prefix}/api/openapi.json">OpenAPI</a></p>'
+            f'<div class="scroll" tabindex="0" role="region" aria-label="{html.escape(title)}"><table><thead><tr>'
+            f"<th>operation</th><th>summary</th><th>price</th></tr></thead><tbody>{rows}</tbody></table></div>"
+        )
+    return RenderedText(
+        '<h1 id="reference">API reference</h1><p>Every operation of this server. '
+        '<a href="/openapi.json">One OpenAPI document</a> describes all of them, and <code>/mcp</code> offers them to '
+        f"agents as tools.</p>{sections}",
+        tuple(headings),
+    )
+
+
 def _introduction(service: Service, title: str, address: str) -> str:
     setup = f"export {URL}={address}"
     if needs_key := any(endpoint.terms.opens_to == "key" for endpoint in service.endpoints):

@@ -12,6 +12,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.admission.visits import VISIT_SECONDS
 from tollhouse.config.settings import Settings
 from tollhouse.console.call_samples import samples_endpoint
+from tollhouse.console.directory import GUIDANCE
 from tollhouse.console.discovery import crawler_pages
 from tollhouse.console.error_pages import ErrorPages
 from tollhouse.console.guide import Guide
@@ -56,7 +57,7 @@ def mount_front(
         ),
         *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
     ]
-    front = Service("front", "Tollhouse", __version__, "", endpoints, status, {"type": "object"})
+    front = Service("front", "Tollhouse", __version__, GUIDANCE, endpoints, status, {"type": "object"})
     router.mount(front, "")
     pages = sorted(one.path for one in endpoints if "text/html" in one.responses and "{" not in one.path)
     for page in crawler_pages(settings, [path for path in pages if not path.startswith("/operator")]):

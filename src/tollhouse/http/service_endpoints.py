@@ -35,7 +35,7 @@ def serve_document(document: dict[str, Any]) -> tuple[Handler, Handler]:
     body = msgspec.json.encode(document)
     as_json = serve(Response(body, etag=compute_etag(body), cache_control="public, max-age=300"))
     # Writing YAML takes longer than the rest of start-up.
-    return as_json, _lazy(partial(_as_yaml, document), YAML, cache_control="public, max-age=300")
+    return as_json, lazy(partial(as_yaml_text, document), YAML, cache_control="public, max-age=300")
 
 
 def about(service: Service) -> list[Endpoint]:
@@ -57,7 +57,8 @@ def about(service: Service) -> list[Endpoint]:
     ]  # fmt: skip
 
 
-def _as_yaml(document: dict[str, Any]) -> bytes:
+def as_yaml_text(document: dict[str, Any]) -> bytes:
+    """The document as YAML, in UTF-8."""
     import yaml
 
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
@@ -80,11 +81,11 @@ def page_endpoint(path: str, handler: Handler, media_type: str) -> Endpoint:
 
 def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
     """An endpoint outside the description that serves one file of the package."""
-    handler = _lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
+    handler = lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
     return page_endpoint(path, handler, media_type)
 
 
-def _lazy(
+def lazy(
     make: Callable[[], bytes], media_type: str, headers: tuple[tuple[bytes, bytes], ...] = (), *, cache_control: str
 ) -> Handler:
     """A handler whose response is built on its first request."""

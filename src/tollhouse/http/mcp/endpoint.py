@@ -7,6 +7,7 @@ in the same headers; a payment comes in `_meta["x402/payment"]`.
 
 import contextlib
 from base64 import b64decode, b64encode
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -18,6 +19,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.call_record import record_call
 from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.host_openapi import operation_name
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.mcp import tools
 from tollhouse.http.request import HttpRequest, check_head
@@ -70,24 +72,35 @@ class RpcError(Exception):
         self.code, self.data = code, data
 
 
+def tool_routes(mounted: Sequence[tuple[Service, str]]) -> dict[str, Route]:
+    """The tools of services by name, each with its route. A service under a prefix has its name before its tools'."""
+    is_one = len(mounted) == 1
+    return {
+        each.id if is_one else operation_name(service.name, prefix, each.id): Route(service, each, prefix)
+        for service, prefix in mounted
+        for each in service.endpoints
+        if each.is_tool
+    }
+
+
 class McpEndpoint:
-    """The tools of one service, mounted under `prefix`."""
+    """The tools of `routes` by their names. `server` is what the endpoint calls itself."""
 
     def __init__(
         self,
         settings: Settings,
         admission: Admission,
-        service: Service,
-        prefix: str,
+        server: Service,
+        routes: Mapping[str, Route],
         recorder: Recorder | None = None,
     ) -> None:
         self._settings = settings
         self._recorder = recorder or Recorder()
         self._hosts = OwnHosts(settings)
         self._admission = admission
-        self._service = service
-        self._routes = {each.id: Route(service, each, prefix) for each in service.endpoints if each.is_tool}
-        self._tools = [tools.describe_tool(route.endpoint) for route in self._routes.values()]
+        self._server = server
+        self._routes = routes
+        self._tools = [{**tools.describe_tool(route.endpoint), "name": name} for name, route in routes.items()]
 
     def endpoint(self) -> Endpoint:
         """The endpoint, to be mounted with the service's own."""
@@ -145,10 +158,10 @@ class McpEndpoint:
         }
 
     def _identity(self) -> Json:
-        return {"name": f"tollhouse-{self._service.name}", "title": self._service.title, "version": __version__}
+        return {"name": f"tollhouse-{self._server.name}", "title": self._server.title, "version": __version__}
 
     def _abilities(self) -> Json:
-        return {"capabilities": {"tools": {"listChanged": False}}, "instructions": self._service.description}
+        return {"capabilities": {"tools": {"listChanged": False}}, "instructions": self._server.description}
 
     async def _called(self, params: Json, request: HttpRequest) -> tuple[Json, Admitted | None]:
         route = self._routes.get(str(params.get("name")))

@@ -19,7 +19,7 @@ BAZAAR = "bazaar"
 SCHEMA_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
 
-_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
+PATH_PARAMETER = re.compile(r"\{(\w+)(?::\w+)?\}")
 
 BodyType = Literal["json", "form-data", "text"]
 
@@ -104,7 +104,7 @@ def _http(sold: SoldOperation, given: Detail, returned: Detail, with_example: bo
     if with_example and sold.output_example is not None and accepts(written(sold.output, _WHOLE), sold.output_example):
         extension["info"]["output"]["example"] = sold.output_example
     if sold.path_parameters.get("properties"):
-        extension["routeTemplate"] = _PARAMETER.sub(r":\1", sold.path)
+        extension["routeTemplate"] = PATH_PARAMETER.sub(r":\1", sold.path)
     return extension
 
 
