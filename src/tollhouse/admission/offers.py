@@ -44,8 +44,9 @@ class Offers:
         operation: Json | None = document.get("paths", {}).get(endpoint.path, {}).get(endpoint.method.lower())
         if operation is None:
             return {}
-        definitions = _redirected(document["components"]["schemas"])
-        sold = _sold(endpoint, operation, definitions, f"{route.prefix}{endpoint.path}")
+        definitions = _redirected(document["components"].get("schemas", {}))
+        whole = _resolved(operation, document["components"])
+        sold = _sold(endpoint, whole, definitions, f"{route.prefix}{endpoint.path}")
         if not tool:
             return {BAZAAR: http_extension(sold)}
         described = describe_tool(endpoint)
@@ -126,6 +127,23 @@ def _whole(schema: Json, definitions: Json) -> Json:
     """The schema with the definitions that its references need beside it."""
     whole: Json = _redirected(schema)
     return {**whole, "$defs": definitions}
+
+
+def _resolved(operation: Json, components: Json) -> Json:
+    """The operation with the parameters, body and responses that it refers to."""
+    responses = {status: _component(one, components) for status, one in operation.get("responses", {}).items()}
+    parameters = [_component(one, components) for one in operation.get("parameters", [])]
+    body = _component(operation.get("requestBody", {}), components)
+    return {**operation, "responses": responses, "parameters": parameters, "requestBody": body}
+
+
+def _component(part: Json, components: Json) -> Json:
+    reference = part.get("$ref", "")
+    if not reference.startswith("#/components/"):
+        return part
+    kind, _, name = reference.removeprefix("#/components/").partition("/")
+    resolved: Json = components.get(kind, {}).get(name, {})
+    return resolved
 
 
 def _redirected(node: Any) -> Any:

@@ -27,11 +27,11 @@ LONGEST_LIST = 500
 Json = dict[str, Any]
 Mounted = Sequence[tuple[Service, str]]
 
-GUIDANCE = """Data feeds and catalogues, metered and paid per call. An operation with `x-payment-info` answers 402 with an
-x402 challenge: pay it with any x402 client (USDC, scheme `exact`); no account is needed. Paths under `/x402` are paid on
-every call. Other priced operations have a free allowance, or take an API key (`POST /api/keys/create`, free). `limit`,
-`q` and filters make answers smaller. The same operations are MCP tools at `/mcp`. Errors are problem+json with a stable
-`code`."""
+GUIDANCE = """Data feeds and catalogues, metered and paid per call. An operation with `x-payment-info` answers 402 with
+an x402 challenge: pay it with any x402 client (USDC, scheme `exact`); no account is needed. Paths under `/x402` are
+paid on every call. Other priced operations have a free allowance, or take an API key (`POST /api/keys/create`, free).
+`limit`, `q` and filters make answers smaller. The same operations are MCP tools at `/mcp`. Errors are problem+json with
+a stable `code`."""
 
 
 class ResourceQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"pay_to": "payTo"}):
