@@ -91,6 +91,7 @@ MORI = is_("id", "mori")
         ),
         ("Wie viele Bücher sind nicht auf Deutsch?", Not(is_("language", "German"))),
         ("authors who instructed Mori", Related("taught", outgoing=True, to=MORI)),
+        ("books in more than one language", Test("language.values", "above", (1.0,))),
         ("any idea which authors are from Japan", JAPAN),
         ("authors from Japan, right?", JAPAN),
         ("¿Cuántos libros no están en alemán?", Not(is_("language", "German"))),

@@ -410,7 +410,7 @@ class _Writer:
             return f"There is no share to state: there are no {of}."
         described = f"{_number(part.value)} {self._wording.describe(query.part, part.value)}"
         marks = self._marks(part.places)
-        return f"{self._result.value:.1f} %: {f'{described} {marks}'.rstrip()}, of {_number(whole.value)} {of}."
+        return f"{self._result.value:.1f}%: {f'{described} {marks}'.rstrip()}, of {_number(whole.value)} {of}."
 
     def opened(self) -> str:
         query = self._result.query

@@ -117,7 +117,9 @@ class _Parts:
         measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
         self._function = measure.function
         self._attributes |= {name for name in (measure.attribute, by, getattr(query, "attribute", None)) if name}
-        self._relations |= {name.partition(".")[0] for name in self._attributes if "." in name}
+        counted = {name.partition(".")[0] for name in self._attributes if "." in name}
+        self._relations |= counted & linker.relations.keys()
+        self._attributes |= counted - linker.relations.keys()
         for name in self._relations:
             self._kinds |= {linker.relations[name].source, linker.relations[name].target}
         self._counts = {

@@ -95,6 +95,13 @@ class _Column(Struct, frozen=True):
         return hits
 
 
+def _counts(numbers: Places) -> _Column:
+    """One number of each row."""
+    counts = numbers.astype(float)
+    distinct, code = np.unique(counts, return_inverse=True)
+    return _Column(np.arange(len(counts)), code.astype(np.int64), tuple(distinct.tolist()), counts, is_single=True)
+
+
 class _Links(Struct, frozen=True):
     """The links of a relation, as places of their ends."""
 
@@ -319,12 +326,17 @@ class Tables:
         return [(condition.relation, links.links[i]) for i in np.flatnonzero(hit)]
 
     def column(self, kind: str, attribute: str) -> _Column:
-        """The values of an attribute; "RELATION.in" and "RELATION.out" count related rows."""
+        """The values of an attribute; "RELATION.in", "RELATION.out" and "ATTRIBUTE.values" are numbers of them."""
         at = kind, attribute
         if at not in self._columns:
-            relation, _, side = attribute.partition(".")
-            counts = side in ("in", "out") and relation in self.relations
-            self._columns[at] = self._counted(kind, relation, side) if counts else self._read(kind, attribute)
+            name, _, side = attribute.partition(".")
+            if side in ("in", "out") and name in self.relations:
+                self._columns[at] = self._linked_rows(kind, name, side)
+            elif side == "values":
+                rows = self.column(kind, name).row
+                self._columns[at] = _counts(np.bincount(rows, minlength=self.size(kind)))
+            else:
+                self._columns[at] = self._read(kind, attribute)
         return self._columns[at]
 
     def _read(self, kind: str, attribute: str) -> _Column:
@@ -348,15 +360,11 @@ class Tables:
             rows, code.astype(np.min_scalar_type(len(codes))), tuple(codes), known, bool((lengths == 1).all())
         )
 
-    def _counted(self, kind: str, relation: str, side: str) -> _Column:
+    def _linked_rows(self, kind: str, relation: str, side: str) -> _Column:
         links = self.links(relation)
         near, far = (links.source, links.target) if side == "out" else (links.target, links.source)
         pairs = np.unique(np.stack([near, far]), axis=1)
-        counts = np.bincount(pairs[0], minlength=self.size(kind)).astype(float)
-        distinct, code = np.unique(counts, return_inverse=True)
-        return _Column(
-            np.arange(self.size(kind)), code.astype(np.int64), tuple(distinct.tolist()), counts, is_single=True
-        )
+        return _counts(np.bincount(pairs[0], minlength=self.size(kind)))
 
     def links(self, relation: str) -> _Links:
         if relation not in self._links:

@@ -2,15 +2,18 @@
 
 import csv
 import re
+import tomllib
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
-from tollhouse.questions.vocabulary import Named
+from tollhouse.questions.vocabulary import Declaration, Named
 
 # Codes that are words in capitals as well: "supplier AND customer". "US" is meant by who writes it so.
 _WORDS = frozenset(
@@ -69,6 +72,37 @@ def countries() -> dict[str, Country]:
         )
         for row in rows
     }
+
+
+@cache
+def _groups() -> Mapping[str, Mapping[str, Any]]:
+    text = files("tollhouse.questions").joinpath("data", "parts_of_world.toml").read_text("utf-8")
+    return tomllib.loads(text)
+
+
+@cache
+def parts_of_world() -> dict[str, tuple[str, ...]]:
+    """The parts of the world and alliances that each country belongs to, by its name."""
+    members = {name: set(codes.split()) for name, codes in _groups()["members"].items()}
+    return {
+        country.name: (*country.regions, *(name for name, codes in members.items() if country.alpha2 in codes))
+        for country in countries().values()
+    }
+
+
+def with_parts_of_world(declaration: Declaration, attribute: str) -> Declaration:
+    """The declaration with what people call parts of the world and alliances as values of an attribute."""
+    names = {name: tuple(words) for name, words in _groups()["names"].items()}
+    kinds = [
+        replace(
+            kind,
+            attributes=tuple(
+                replace(each, values=names) if each.name == attribute else each for each in kind.attributes
+            ),
+        )
+        for kind in declaration.kinds
+    ]
+    return replace(declaration, kinds=tuple(kinds))
 
 
 def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:

@@ -194,6 +194,8 @@ class Quantities(FrameReader):
                 return (own[0].name, float(own[0].value), after, False) if own else None
             if meaning.role == "attribute" and attribute is not None and attribute.type in NUMERIC:
                 return meaning.name, 1.0, after, False
+            if meaning.role == "attribute" and attribute is not None and attribute.several and frame.has_noun and name:
+                return f"{meaning.name}.values", 1.0, after, False
             if frame.requested is not None or frame.group is not None:
                 return "", 1.0, after, True
             if meaning.role == "party" and (name or self._context == "with"):

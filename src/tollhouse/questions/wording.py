@@ -36,6 +36,8 @@ class Wording:
         if side in ("in", "out") and (declared := self._tables.relations.get(relation)):
             nouns = declared.sources if side == "in" else declared.targets
             return f"number of {nouns[0] if nouns else relation}s"
+        if side == "values":
+            return f"number of {relation} values"
         return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
 
     def is_time(self, kind: str, attribute: str) -> bool:

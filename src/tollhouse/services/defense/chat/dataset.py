@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.questions.grounding import Reference
-from tollhouse.questions.places import countries, country_names, find_country
+from tollhouse.questions.places import countries, country_names, find_country, parts_of_world, with_parts_of_world
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
 from tollhouse.services.defense.brief.brief import Brief
@@ -29,25 +29,13 @@ from tollhouse.services.defense.stories.story import Story
 EVENT, STORY, ENTITY, PROGRAM, GAP = "event", "story", "entity", "programme", "gap"
 SHOWN_SOURCES = 12
 SHOWN_RELATED = 5
-DATA = files("tollhouse.services.defense").joinpath("data")
 
 
 @cache
 def declaration() -> Declaration:
     """The content of vocabulary.toml."""
     text = files("tollhouse.services.defense.chat").joinpath("vocabulary.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Declaration)
-
-
-@cache
-def parts_of_world() -> dict[str, tuple[str, ...]]:
-    """The parts of the world and alliances that each country belongs to, by its name."""
-    groups: dict[str, str] = tomllib.loads(DATA.joinpath("parts_of_world.toml").read_text("utf-8"))
-    members = {name: set(codes.split()) for name, codes in groups.items()}
-    return {
-        country.name: (*country.regions, *(name for name, codes in members.items() if country.alpha2 in codes))
-        for country in countries().values()
-    }
+    return with_parts_of_world(msgspec.convert(tomllib.loads(text), Declaration), "world")
 
 
 class Holdings(Struct, frozen=True):

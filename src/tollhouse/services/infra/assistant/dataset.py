@@ -11,7 +11,14 @@ from typing import Any, cast
 import msgspec
 
 from tollhouse.questions.grounding import Reference
-from tollhouse.questions.places import countries, country_by_code, country_names, normalize
+from tollhouse.questions.places import (
+    countries,
+    country_by_code,
+    country_names,
+    normalize,
+    parts_of_world,
+    with_parts_of_world,
+)
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
 from tollhouse.services.infra.company import Category, Company, Edge, Kind
@@ -64,7 +71,7 @@ _EVIDENCE = {
 def declaration() -> Declaration:
     """The service's vocabulary."""
     text = files("tollhouse.services.infra").joinpath("data", "vocabulary.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Declaration)
+    return with_parts_of_world(msgspec.convert(tomllib.loads(text), Declaration), "region")
 
 
 class GraphDataset(Dataset):
@@ -87,7 +94,7 @@ class GraphDataset(Dataset):
 
     def values(self, kind: str, row: Any, attribute: str) -> Values:
         if attribute == "region":
-            return country_by_code(row.country).regions
+            return parts_of_world()[country_by_code(row.country).name]
         if attribute == "product":
             return cast("Company", row).products
         if attribute == "exchange":
