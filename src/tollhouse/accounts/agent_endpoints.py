@@ -13,7 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.evm.address import Address, parse_address
 from tollhouse.http.endpoint import JSON, Example, Request, endpoint
-from tollhouse.http.terms import AGENT_CALL_MICROS, FREE
+from tollhouse.http.terms import AGENT_CALL, FREE
 from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import SECONDS_PER_DAY, Meter, Windows
 from tollhouse.money import usd
@@ -425,7 +425,7 @@ class AgentEndpoints:
             wallet_address=agent.wallet_address,
             label=agent.label,
             authentication=_authentication(settings.agent_prefix, agent.wallet_address),
-            price_per_call_usd=usd(AGENT_CALL_MICROS),
+            price_per_call_usd=usd(AGENT_CALL.micros()),
             minimum_deposit_usd=usd(MINIMUM_DEPOSIT_MICROS),
             network=f"eip155:{settings.evm_chain_id}",
             asset=settings.usdc_address,

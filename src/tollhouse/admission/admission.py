@@ -140,6 +140,8 @@ class Admission:
             self._context.operator.check(request, terms.operator_setting)
         if terms.opens_to == "anyone" and terms.is_metered:
             return await self._on_allowance(call, address)
+        if terms.opens_to == "payer":
+            return await self._from_payer(call, address)
         if terms.opens_to != "key":
             answer = await call.handle(AddressCaller(address), address)
             return Admitted(answer, delivered=answer.delivered, undelivered=answer.undelivered)
@@ -211,6 +213,13 @@ class Admission:
             problem.usage = usage
             raise
 
+    async def _from_payer(self, call: Call, address: str) -> Admitted:
+        """A call that is paid by itself: no key opens it, and there is no allowance."""
+        signed = signed_call(call.request)
+        if signed is not None:
+            return await self._on_credit(call, signed, address)
+        return await self._per_request(call, AddressCaller(address), [])
+
     async def _per_request(self, call: Call, visitor: AddressCaller, usage: Headers) -> Admitted:
         """One payment buys one response: claimed before the handler runs, settled before the response is sent."""
         claimed = await payment.claim(self._context, call, self._attempts, visitor.address)
@@ -232,8 +241,8 @@ class Admission:
             raise
         if isinstance(settled, VerificationFailure):
             await self._attempts.count(visitor.address, payment.party(claimed.payment))
-            raise payment.refused(self._context, x402, call, settled)
-        call.charged_micros = call.endpoint.terms.request_price_micros or 0
+            raise await payment.refused(self._context, x402, call, settled)
+        call.charged_micros = await call.price_micros()
         delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
         return Admitted(_with_headers(answer, settled), usage, delivered, undelivered)
 
@@ -251,8 +260,7 @@ class Admission:
 
     async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
         """A signed call takes its price from the wallet's credit once, when the response is ready."""
-        price = call.endpoint.terms.credit_price_micros
-        if price is None:
+        if call.endpoint.terms.price is None:
             raise missing_credentials("This endpoint requires an API key. Create one with POST /api/keys/create.")
         wallets, query = self._context.wallets, call.request.query.decode("latin-1")
         try:
@@ -265,12 +273,14 @@ class Admission:
         async with self._attempts.attempt(address, f"wallet:{signer.hex()}", is_partys_fault=_is_unfunded):
             caller = call.caller = await wallets.caller(signer)
             reservation = await self._reserve(caller)
-            operation = (call.route.service.name, call.endpoint.id)
-            claiming = partial(
-                credit.claim, self._context.ledger, caller.agent_id, nonce, price, print_of_call, *operation
-            )
+
+            async def claimed() -> Claim:
+                price, operation = await call.price_micros(), (call.route.service.name, call.endpoint.id)
+                ledger = self._context.ledger
+                return await credit.claim(ledger, caller.agent_id, nonce, price, print_of_call, *operation)
+
             with tracing.span("payment verification", **{"tollhouse.payment": "credit"}):
-                claim = await self._counted(reservation, caller, claiming)
+                claim = await self._counted(reservation, caller, claimed)
         call.payment = call.paying = "credit"
         if claim.stored is not None:
             usage = self._usage(caller, await self._uncount(reservation))
@@ -304,7 +314,7 @@ class Admission:
     async def _charge(self, claim: Claim, call: Call, stored: StoredResponse) -> None:
         with tracing.span("payment settlement", **{"tollhouse.payment": "credit"}):
             await claim.charge(stored)
-        call.charged_micros = call.endpoint.terms.credit_price_micros or 0
+        call.charged_micros = await call.price_micros()
 
     async def _reopened_on_credit(self, call: Call, caller: WalletCaller, claim: Claim, usage: Headers) -> Admitted:
         """The answer to a call that was charged but did not have all of it; one at a time."""

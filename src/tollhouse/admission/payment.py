@@ -11,6 +11,7 @@ from tollhouse.http.endpoint import Response
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Call
 from tollhouse.metering.attempts import Attempts
+from tollhouse.money import usd
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, PaidResponse
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, Challenge, challenge, payment_invalid, read_payment
@@ -66,9 +67,9 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     request = call.request
     payment = read_payment(request.header(b"x-payment"), request.header(b"payment-signature"))
     if context.per_request.x402 is None or payment is None:
-        raise _required(context, call)
+        raise await _required(context, call)
     resource = _resource(context, call)
-    accepts = context.per_request.x402.accepts(_price(call))
+    accepts = context.per_request.x402.accepts(await call.price_micros())
     print_of_call = fingerprint(request, await call.body())
     request.watch_disconnect()
 
@@ -113,9 +114,9 @@ def party(payment: Payment) -> str:
     return f"payer:{payment.payer.lower()}"
 
 
-def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
+async def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
     """The 402 for a payment whose settlement moved no money."""
-    return payment_invalid(outcome, _challenge(context, call, x402.accepts(_price(call)), outcome.reason))
+    return payment_invalid(outcome, _challenge(context, call, x402.accepts(await call.price_micros()), outcome.reason))
 
 
 def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], error: str) -> Challenge:
@@ -124,22 +125,21 @@ def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], 
     return challenge(_resource(context, call), accepts, error, extensions)
 
 
-def _required(context: AppContext, call: Call) -> Problem:
-    x402 = context.per_request.x402
-    accepts = x402.accepts(_price(call)) if x402 else []
+async def _required(context: AppContext, call: Call) -> Problem:
+    x402, price_micros = context.per_request.x402, await call.price_micros()
+    accepts = x402.accepts(price_micros) if x402 else []
     how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
-    error = "Free allowance exceeded: pay for this request." if accepts else PAYMENT_NOT_CONFIGURED
-    return _challenge(context, call, accepts, error).problem(
-        "payment-required",
-        f"Free allowance exceeded for this address. {how_to_pay} Other ways to pay: wallet credit, with "
-        "POST /api/agent/register, or the API key of a paid plan, with POST /api/keys/create.",
-    )
-
-
-def _price(call: Call) -> int:
-    price = call.endpoint.terms.request_price_micros
-    assert price is not None, "only operations with a price come here"
-    return price
+    if call.endpoint.terms.opens_to == "payer":
+        reason, error = f"This request costs {usd(price_micros)} USD.", "Payment required."
+        others = "Another way to pay: wallet credit, with POST /api/agent/register."
+    else:
+        reason, error = "Free allowance exceeded for this address.", "Free allowance exceeded: pay for this request."
+        others = (
+            "Other ways to pay: wallet credit, with POST /api/agent/register, or the API key of a paid plan, with "
+            "POST /api/keys/create."
+        )
+    required = _challenge(context, call, accepts, error if accepts else PAYMENT_NOT_CONFIGURED)
+    return required.problem("payment-required", f"{reason} {how_to_pay} {others}")
 
 
 def _resource(context: AppContext, call: Call) -> Resource:

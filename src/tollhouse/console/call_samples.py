@@ -132,7 +132,7 @@ async def _access(context: AppContext, terms: Terms, address: str) -> Access:
         name, windows = allowance_of(terms, context.settings)
         free_per_day = windows.per_day
         free_left = (await peek_for_address(context.meter, name, address, windows)).day.remaining
-    request, wallet = terms.request_price_micros, terms.credit_price_micros
+    price = None if terms.price is None else usd(terms.price.micros())
     return Access(
         needs_key=terms.opens_to == "key",
         entitlement=terms.entitlement,
@@ -140,7 +140,7 @@ async def _access(context: AppContext, terms: Terms, address: str) -> Access:
         is_metered=terms.is_metered,
         free_per_day=free_per_day,
         free_left=free_left,
-        request_usd=None if request is None else usd(request),
-        wallet_usd=None if wallet is None else usd(wallet),
+        request_usd=price if terms.takes_payments else None,
+        wallet_usd=price,
         takes_payments=context.per_request.x402 is not None,
     )

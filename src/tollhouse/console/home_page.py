@@ -128,11 +128,11 @@ def _price_row(section: _Section, settings: Settings, shell: PageShell) -> str:
     metered = [one.terms for one in service.endpoints if one.terms.is_metered]
     keyed = any(one.opens_to == "key" for one in metered)
     sold = terms_per_request(service)
-    wallet = [micros for one in metered if (micros := one.credit_price_micros) is not None]
+    wallet = [one.price.micros() for one in metered if one.price]
     cells = (
         _free(sold, settings) if sold else "With a free key" if keyed else "All requests",
         "Every plan" if keyed else "Paid plans" if sold else "Not needed",
-        f"{usd(sold.request_price_micros or 0)} USDC" if sold else "none",
+        f"{usd(sold.price.micros())} USDC" if sold and sold.price else "none",
         f"{usd(min(wallet))} USD" if wallet else "none",
     )
     path = entry.group.path if entry.group else entry.page

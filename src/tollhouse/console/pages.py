@@ -16,7 +16,7 @@ from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.pages import FrontPageEntry, Page, PageGroup
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import serve
-from tollhouse.http.terms import AGENT_CALL_MICROS, FREE, Terms
+from tollhouse.http.terms import AGENT_CALL, FREE, Terms
 from tollhouse.money import usd
 
 SAMPLES = "agents-client"
@@ -72,7 +72,9 @@ def console_pages(settings: Settings, services: Sequence[Service], shell: PageSh
 def account_pages(settings: Settings, services: Sequence[Service]) -> list[Page]:
     """The pages for keys and wallets, which every host has. Prices are shown only where the checkout is configured."""
     prices = settings.stripe_prices if settings.stripe_secret_key else {}
-    sold = [one.name for one in services if any(each.terms.agent_price_micros for each in one.endpoints)]
+    sold = [
+        one.name for one in services if any(each.terms.opens_to == "key" and each.terms.price for each in one.endpoints)
+    ]
     keys = {
         "plans": [plan.described() for plan in open_plans(settings).all],
         "prices": prices,
@@ -104,7 +106,7 @@ def needs_key(service: Service, call: str) -> bool:
 
 def terms_per_request(service: Service) -> Terms | None:
     """The terms under which a service sells single requests, or None."""
-    return next((one.terms for one in service.endpoints if one.terms.request_price_micros is not None), None)
+    return next((one.terms for one in service.endpoints if one.terms.takes_payments), None)
 
 
 def free_per_day(terms: Terms, settings: Settings) -> int:
@@ -114,7 +116,7 @@ def free_per_day(terms: Terms, settings: Settings) -> int:
 
 def describe_price(terms: Terms, settings: Settings) -> str:
     """The free allowance of an endpoint that is paid per request, and the price beyond it, in words."""
-    free, price = free_per_day(terms, settings), f"{usd(terms.request_price_micros or 0)} USDC"
+    free, price = free_per_day(terms, settings), terms.price.text.replace("USD", "USDC") if terms.price else "free"
     return f"{free:,} free requests a day, then {price} each" if free else f"{price} a request"
 
 
@@ -127,7 +129,7 @@ def _wallet_facts(settings: Settings) -> dict[str, Any]:
         "usdc_address": settings.usdc_address,
         "confirmations": settings.deposit_confirmations,
         "prefix": settings.agent_prefix,
-        "call_usd": usd(AGENT_CALL_MICROS),
+        "call_usd": usd(AGENT_CALL.micros()),
         "minimum_usd": usd(MINIMUM_DEPOSIT_MICROS),
         "samples": client_samples(settings.agent_prefix),
     }

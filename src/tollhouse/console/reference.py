@@ -103,9 +103,11 @@ def _access(terms: Terms) -> str:
         return f"Access: the operator, with the token in the setting `{terms.operator_setting}`."
     if terms.opens_to == "anyone":
         return "Access: anyone."
+    if terms.opens_to == "payer":
+        return "Access: whoever pays for the call."
     tier = f"whose plan includes `{terms.entitlement}`" if terms.entitlement else "of any plan"
     signed = ", or a signature of [a registered wallet](/guide/agents-client)"
-    return f"Access: a key {tier}{signed if terms.agent_price_micros is not None else ''}."
+    return f"Access: a key {tier}{signed if terms.price is not None else ''}."
 
 
 def _parameters(described: Json) -> str:

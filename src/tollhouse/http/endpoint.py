@@ -56,9 +56,10 @@ class Response:
     """A response. `etag` is opaque; a response that is reused keeps its head and compressed forms.
 
     `delivered`, if any, is called once the response was wholly sent, `undelivered` if it was not. One that `is_free`
-    costs neither money nor allowance. One that `passes_through` is somebody else's: its status, headers and body are
-    sent as they are, with this server's headers about the call. Its `stream` raises when it breaks; `stream_length` is
-    its number of bytes where that is known.
+    costs neither money nor allowance. `cost_micros` is what it costs where the price states only the most a call costs.
+    One that `passes_through` is somebody else's: its status, headers and body are sent as they are, with this server's
+    headers about the call. Its `stream` raises when it breaks; `stream_length` is its number of bytes where that is
+    known.
     """
 
     body: bytes
@@ -68,6 +69,7 @@ class Response:
     status: int = 200
     cache_control: str = "no-cache"
     is_free: bool = False
+    cost_micros: int | None = None
     delivered: Callable[[], None] | None = None
     undelivered: Callable[[], None] | None = None
     stream: ByteStream | None = None
@@ -78,6 +80,7 @@ class Response:
 
 
 Handler = Callable[[Request[Any, Any]], Awaitable[Response | Struct]]
+UnitCount = Callable[[Request[Any, Any]], Awaitable[int]]
 
 
 class Example(Struct, frozen=True):
@@ -114,6 +117,8 @@ class Endpoint:
     One that `passes_through` reads the raw request itself: query and body are neither parsed nor checked, and the
     body's stream is `request.http.upload`. Its path may end in `{name:path}`, which is everything below.
     `body_limit_bytes` is the largest body it takes; None for the setting.
+    `count_units` counts what a request returns where its price has a part for each unit. It runs before the handler,
+    with no caller in the request, and raises what the handler would.
     """
 
     id: str
@@ -140,6 +145,7 @@ class Endpoint:
     visit_types: tuple[str, ...] = ()
     passes_through: bool = False
     body_limit_bytes: int | None = None
+    count_units: UnitCount | None = None
 
 
 def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:

@@ -91,6 +91,7 @@ def _operation(operation: Endpoint, components: Components, problems: Json) -> J
         "responses": _responses(operation, components, problems),
         "security": _security(operation.terms),
         "x-price": _price(operation.terms),
+        **_payment_info(operation.terms),
         "x-codeSamples": [
             {"lang": sample.label, "label": sample.label, "source": sample.source} for sample in samples(operation)
         ],
@@ -106,11 +107,11 @@ def _operation(operation: Endpoint, components: Components, problems: Json) -> J
 
 
 def _security(terms: Terms) -> list[Json]:
-    if terms.request_price_micros is not None:
+    if terms.price is not None and terms.opens_to == "anyone":
         return [{}, {"bearer": []}]
     if terms.opens_to != "key":
         return []
-    signed: list[Json] = [] if terms.agent_price_micros is None else [{name: [] for name in _AGENT_SCHEMES}]
+    signed: list[Json] = [] if terms.price is None else [{name: [] for name in _AGENT_SCHEMES}]
     return [{"bearer": []}, *signed]
 
 
@@ -181,10 +182,11 @@ def problem_codes(operation: Endpoint) -> list[str]:
         codes += ["invalid-body", "unsupported-media-type", "payload-too-large", "request-timeout"]
     if operation.terms.opens_to == "key":
         codes += ["missing-credentials", "invalid-key"]
-    if operation.terms.request_price_micros is not None:
-        codes += ["invalid-key", "tier-required", "payment-required", "payment-invalid"]
-        codes += ["payment-pending", "payments-unavailable"]
-    if operation.terms.agent_price_micros is not None:
+    if operation.terms.takes_payments:
+        codes += ["payment-required", "payment-invalid", "payment-pending", "payments-unavailable"]
+        if operation.terms.opens_to == "anyone":
+            codes += ["invalid-key", "tier-required"]
+    if operation.terms.price is not None:
         codes += ["ambiguous-credentials", "invalid-signature", "nonce-reused", "insufficient-balance"]
     if operation.terms.entitlement:
         codes.append("tier-required")
@@ -207,7 +209,7 @@ def _headers(operation: Endpoint) -> Json:
     headers: Json = {"X-Request-Id": _header("The id of this request, also in the server's log")}
     if operation.method == "GET":
         headers["ETag"] = _header("Send it in If-None-Match to get 304 when nothing changed")
-    if operation.terms.request_price_micros is not None:
+    if operation.terms.takes_payments:
         headers["PAYMENT-RESPONSE"] = _header("How a payment was settled (x402 version 2; `X-PAYMENT-RESPONSE` for 1)")
     if operation.terms.opens_to == "key" or operation.terms.is_metered:
         headers |= {
@@ -233,31 +235,45 @@ def _header(text: str) -> Json:
 
 
 def _price(terms: Terms) -> Json:
-    if not terms.is_metered:
+    price = terms.price
+    if price is None and not terms.is_metered:
         return {"model": "free"}
-    if terms.request_price_micros is not None:
-        return {"model": "allowance", "requests": 1, "then_usd_per_request": usd(terms.request_price_micros)}
-    price: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    if price is not None and terms.takes_payments:
+        per_unit = {"unit": price.unit, "usd_per_unit": usd(price.unit_micros)} if price.unit_micros else {}
+        then = {"then_usd_per_request": usd(price.request_micros if per_unit else price.micros()), **per_unit}
+        free: Json = {"model": "request"} if terms.opens_to == "payer" else {"model": "allowance", "requests": 1}
+        return {**free, **then}
+    described: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
     if terms.entitlement:
-        price["entitlement"] = terms.entitlement
-    if terms.agent_price_micros is not None:
-        price["agent_price_usd"] = usd(terms.agent_price_micros)
-    return price
+        described["entitlement"] = terms.entitlement
+    if price is not None:
+        described["agent_price_usd"] = usd(price.micros())
+    return described
+
+
+def _payment_info(terms: Terms) -> Json:
+    """`x-payment-info`, which directories of x402 services read."""
+    if terms.price is None or not terms.takes_payments:
+        return {}
+    price: Json = {"mode": "fixed", "currency": "USD", "amount": usd(terms.price.micros())}
+    return {"x-payment-info": {"price": price, "protocols": [{"x402": {}}]}}
 
 
 def price_sentence(terms: Terms) -> str:
     """The price of one call as a sentence."""
-    if not terms.is_metered:
+    price = terms.price
+    if price is None and not terms.is_metered:
         return "Price: free. Counts against no limit."
-    if terms.request_price_micros is not None:
-        price = usd(terms.request_price_micros)
+    if price is not None and terms.opens_to == "payer":
+        return f"Price: {price.text} a request (x402, or wallet credit). No key is needed."
+    if price is not None and terms.takes_payments:
         return (
             "Price: one of the free requests a day of the address, or one request of a paid plan; "
-            f"beyond that {price} USD a request (x402, or wallet credit)."
+            f"beyond that {price.text} a request (x402, or wallet credit)."
         )
     plan = "Price: one request of the key's plan"
     if terms.entitlement:
         plan += f", which must include `{terms.entitlement}` (the cheapest is {terms.minimum_tier}; see `x-plans`)"
-    if terms.agent_price_micros is None:
+    if price is None:
         return f"{plan}."
-    return f"{plan}, or {usd(terms.agent_price_micros)} USD from a registered wallet's balance for a signed call."
+    return f"{plan}, or {price.text} from a registered wallet's balance for a signed call."

@@ -204,6 +204,8 @@ class Call:
     __slots__ = (
         "_body",
         "_parameters",
+        "_parsed",
+        "_price_micros",
         "_settings",
         "address",
         "caller",
@@ -222,6 +224,8 @@ class Call:
         self._settings = settings
         self._parameters = parameters
         self._body: bytes | None = None
+        self._parsed: tuple[Any, Any, str] | None = None
+        self._price_micros: int | None = None
         self.request = request
         self.route = route
         self.tool = tool
@@ -254,25 +258,46 @@ class Call:
             self._body = await receive_body(self.request, limit, deadline) if has_body else b""
         return self._body
 
+    async def price_micros(self) -> int:
+        """What this very call costs in micro-USD, or at most costs. Its units are counted once. Raises Problem."""
+        if self._price_micros is None:
+            price, units = self.endpoint.terms.price, 0
+            assert price is not None, "only an endpoint with a price is paid for"
+            if price.unit_micros and self.endpoint.count_units is not None:
+                query, body, media_type = await self._parse()
+                units = await self.endpoint.count_units(
+                    Request(query, body, *self._known(None, self.address, media_type))
+                )
+            self._price_micros = price.micros(units)
+        return self._price_micros
+
+    async def _parse(self) -> tuple[Any, Any, str]:
+        """The query, the body and the negotiated media type, read once. Raises Problem."""
+        if self._parsed is None:
+            endpoint, request = self.endpoint, self.request
+            query = parse_query(request.query, endpoint.query)
+            media_type = negotiate_media_type(endpoint, request.header(b"accept"), getattr(query, "format", None))
+            body: Any = await self.body()
+            if endpoint.body is not None and not endpoint.takes_bytes:
+                body = parse_body(body, request.header(b"content-type"), endpoint.body)
+            self._parsed = query, body, media_type
+        return self._parsed
+
     async def handle(self, caller: Caller, address: str) -> Response:
         """Parse the request and run the handler. Raises Problem."""
-        endpoint, request = self.endpoint, self.request
+        endpoint = self.endpoint
         if endpoint.passes_through:
             self._upload()
             return await self._run(Request(None, None, *self._known(caller, address, "")))
-        query = parse_query(request.query, endpoint.query)
-        media_type = negotiate_media_type(endpoint, request.header(b"accept"), getattr(query, "format", None))
+        query, body, media_type = await self._parse()
         if isinstance(caller, VisitorCaller) and media_type not in endpoint.visit_types:
             raise missing_credentials(
                 f"The pages of this server read {', '.join(endpoint.visit_types)} here. {media_type} requires an API "
                 "key: create one with POST /api/keys/create."
             )
-        body: Any = await self.body()
-        if endpoint.body is not None and not endpoint.takes_bytes:
-            body = parse_body(body, request.header(b"content-type"), endpoint.body)
         return await self._run(Request(query, body, *self._known(caller, address, media_type)))
 
-    def _known(self, caller: Caller, address: str, media_type: str) -> tuple[Any, ...]:
+    def _known(self, caller: Caller | None, address: str, media_type: str) -> tuple[Any, ...]:
         """The members of a Request after the query and the body."""
         about = caller, address, media_type, self.request
         return self._parameters, *about, self.route.prefix, self.paying, self.payer

@@ -4,54 +4,82 @@ from typing import Literal
 
 from msgspec import Struct
 
-# The price of a call signed by a registered wallet (document 1, section 8).
-AGENT_CALL_MICROS = 10_000
+from tollhouse.money import usd
 
 OperatorSetting = Literal["operator_token", "x402_facilitator_auth"]
 
 
-class Terms(Struct, frozen=True):
-    """`opens_to` the holder of an API key, the operator, or anyone.
+class Price(Struct, frozen=True):
+    """What one call costs, in micro-USD: a fixed part, and a part for each `unit` of what it returns.
 
+    `unit` is a noun in the singular, such as `row`; empty where there is only the fixed part. `max_micros` is set where
+    the cost is known only after the answer: the most that a call costs.
+    """
+
+    request_micros: int
+    unit: str = ""
+    unit_micros: int = 0
+    max_micros: int | None = None
+
+    def micros(self, units: int = 0) -> int:
+        """What a call that returns so many units costs; the most it can cost where that is known only afterwards."""
+        return self.request_micros + units * self.unit_micros if self.max_micros is None else self.max_micros
+
+    @property
+    def text(self) -> str:
+        """The price in words: `0.01 USD`, `0.01 USD and 0.00002 USD a row`, `at most 0.05 USD`."""
+        if self.max_micros is not None:
+            return f"at most {usd(self.max_micros)} USD"
+        per_unit = f"{usd(self.unit_micros)} USD a {self.unit}" if self.unit_micros else ""
+        fixed = f"{usd(self.request_micros)} USD" if self.request_micros or not per_unit else ""
+        return " and ".join(part for part in (fixed, per_unit) if part)
+
+
+AGENT_CALL = Price(10_000)
+"""The price of a call signed by a registered wallet (document 1, section 8)."""
+
+
+class Terms(Struct, frozen=True):
+    """`opens_to` the holder of an API key, whoever pays, the operator, or anyone.
+
+    `price` is what a call costs. Where a key opens the endpoint, a registered wallet signs the call and pays from its
+    credit instead; where anyone may call, that or a payment (x402) continues beyond the free allowance; where it opens
+    to a payer, each call is paid in one of these ways. None: not for sale.
     `entitlement`: what the key's plan must include; empty for any plan. `minimum_tier` is the cheapest such plan; the
-    application fills it in (`with_plans`).
+    application fills it in.
     `is_metered`: a call counts against the limits of the caller's plan, or the free allowance of the client's address
-    where no key is needed. `agent_price_micros`: the price in micro-USD for a registered wallet that signs the call;
-    None where wallets may not call. `request_price_micros`: the price of each request beyond the allowance (x402).
-    With `allowance` named, that is an allowance of its own, of `free_per_day` requests, instead of the server's.
+    where no key is needed. With `allowance` named, that is an allowance of its own, of `free_per_day` requests, instead
+    of the server's.
     `operator_setting` names the setting whose Bearer token the operator sends; while it is empty, the operator's token
     is sent.
     """
 
-    opens_to: Literal["anyone", "key", "operator"]
+    opens_to: Literal["anyone", "key", "payer", "operator"]
+    price: Price | None = None
     entitlement: str = ""
     minimum_tier: str = ""
     is_metered: bool = False
-    agent_price_micros: int | None = None
-    request_price_micros: int | None = None
     allowance: str = ""
     free_per_day: int = 0
     operator_setting: OperatorSetting = "operator_token"
 
     @property
-    def credit_price_micros(self) -> int | None:
-        """What a signed call takes from a wallet's credit: the agent price, else the price per request."""
-        return self.request_price_micros if self.agent_price_micros is None else self.agent_price_micros
+    def takes_payments(self) -> bool:
+        """Whether a call can be paid by itself (x402)."""
+        return self.price is not None and self.opens_to != "key"
 
 
 FREE = Terms("anyone")
 KEY_UNMETERED = Terms("key")
-KEY_OR_AGENT = Terms("key", is_metered=True, agent_price_micros=AGENT_CALL_MICROS)
+KEY_OR_AGENT = Terms("key", AGENT_CALL, is_metered=True)
 OPERATOR = Terms("operator")
 
 
-def key_with(entitlement: str, *, agent_price_micros: int | None = None) -> Terms:
+def key_with(entitlement: str, *, price: Price | None = None) -> Terms:
     """A key whose plan includes the entitlement, or a wallet where there is a price for it."""
-    return Terms("key", entitlement, is_metered=True, agent_price_micros=agent_price_micros)
+    return Terms("key", price, entitlement, is_metered=True)
 
 
 def free_then_paid(price_micros: int, free_per_day: int = 0, allowance: str = "") -> Terms:
     """Anyone, free within the address's allowance (the server's, or one of its own), then at this price a request."""
-    return Terms(
-        "anyone", is_metered=True, request_price_micros=price_micros, allowance=allowance, free_per_day=free_per_day
-    )
+    return Terms("anyone", Price(price_micros), is_metered=True, allowance=allowance, free_per_day=free_per_day)

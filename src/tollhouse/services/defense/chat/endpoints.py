@@ -14,7 +14,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.caller import Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import JSON, Request, Response, endpoint
-from tollhouse.http.terms import AGENT_CALL_MICROS, key_with
+from tollhouse.http.terms import AGENT_CALL, key_with
 from tollhouse.logs import logger
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Windows
@@ -169,7 +169,7 @@ class ChatEndpoints:
         "POST",
         "/chat",
         id="chat",
-        terms=key_with("chat", agent_price_micros=AGENT_CALL_MICROS),
+        terms=key_with("chat", price=AGENT_CALL),
         body=ChatRequest,
         responses={JSON: ChatReply, EVENT_STREAM: _EVENTS},
         problems=("upstream-unavailable", "quota-exceeded"),

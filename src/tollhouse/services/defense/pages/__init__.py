@@ -5,7 +5,7 @@ from pathlib import Path
 from tollhouse.accounts.plans import Plans
 from tollhouse.config.settings import Settings
 from tollhouse.http.pages import FrontPageEntry, Page
-from tollhouse.http.terms import AGENT_CALL_MICROS
+from tollhouse.http.terms import AGENT_CALL
 from tollhouse.money import usd
 from tollhouse.services.defense.chat.dataset import declaration
 from tollhouse.services.defense.chat.endpoints import VISITOR_QUESTIONS_PER_DAY
@@ -61,7 +61,7 @@ def build_pages(settings: Settings, plans: Plans) -> list[Page]:
             parameters=("q", "story", "event", "entity"),
             facts={
                 "plans": caps,
-                "agent_usd": usd(AGENT_CALL_MICROS),
+                "agent_usd": usd(AGENT_CALL.micros()),
                 "models": models,
                 "visitor_questions": VISITOR_QUESTIONS_PER_DAY,
                 "examples": declaration().examples[::EXAMPLES_STEP],
