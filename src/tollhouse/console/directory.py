@@ -140,7 +140,8 @@ def _resource(context: AppContext, route: Route, tool: str) -> Json:
 
 def _price(endpoint: Endpoint) -> int | None:
     """What a call that is paid by itself costs at least, in micro-USD; None where it cannot be."""
-    return endpoint.terms.request_price_micros
+    price = endpoint.terms.price if endpoint.terms.takes_payments else None
+    return None if price is None else price.micros()
 
 
 def _fits(resource: Json, query: ResourceQuery) -> bool:
