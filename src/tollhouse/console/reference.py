@@ -104,7 +104,7 @@ def _access(terms: Terms) -> str:
     if terms.opens_to == "anyone":
         return "Access: anyone."
     if terms.opens_to == "payer":
-        return "Access: whoever pays for the call."
+        return "Access: anyone who pays for the call."
     tier = f"whose plan includes `{terms.entitlement}`" if terms.entitlement else "of any plan"
     signed = ", or a signature of [a registered wallet](/guide/agents-client)"
     return f"Access: a key {tier}{signed if terms.price is not None else ''}."

@@ -40,7 +40,7 @@ AGENT_CALL = Price(10_000)
 
 
 class Terms(Struct, frozen=True):
-    """`opens_to` the holder of an API key, whoever pays, the operator, or anyone.
+    """`opens_to` the holder of an API key, anyone who pays for the call, the operator, or anyone.
 
     `price` is what a call costs. Where a key opens the endpoint, a registered wallet signs the call and pays from its
     credit instead; where anyone may call, that or a payment (x402) continues beyond the free allowance; where it opens
