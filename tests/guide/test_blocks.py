@@ -20,6 +20,7 @@ from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.cli.main import app
 from tollhouse.cli.new_service import new_service
 from tollhouse.config.settings import Settings
+from tollhouse.proxy.declaration import parse_proxy
 from tollhouse.services.mattress.import_rows import ATTRIBUTES
 from tollhouse.services.mattress.retailers import OPERATORS_FILE, load_retailers
 from tollhouse.services.tables.declaration import parse_declaration
@@ -30,8 +31,9 @@ SHELL = {"sh", "bash"}
 CHECKED = {*TRANSCRIPTS, *SHELL, "json", "toml", "python", "js"}
 # The front page of the project shows a terminal throughout.
 UNMARKED = "README.md"
-# Every program of these pages is run elsewhere: by tests/client/test_samples.py, test_library.py and test_starts.py.
-RUN_ELSEWHERE = {"docs/agents-client.md", "docs/library.md", *(f"docs/{page}.md" for page in STARTS)}
+# Every program of these pages is run elsewhere: by tests/client/test_samples.py, test_library.py, test_starts.py, and
+# tests/proxy/test_documented.py.
+RUN_ELSEWHERE = {"docs/agents-client.md", "docs/library.md", "docs/proxy.md", *(f"docs/{page}.md" for page in STARTS)}
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
 TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
 FILE = re.compile(r"(?:\S*python )?((?:benchmarks|tests|tools|contracts|requirements|src|docs)/[\w./-]+)(?:\s|$)")
@@ -74,6 +76,9 @@ def test_every_toml_block_is_read_by_what_it_is_for(tmp_path):
                 new_service("tides")
             written = tomllib.loads((tmp_path / "tollhouse-tides" / "pyproject.toml").read_text())
             assert written["project"]["entry-points"] == parsed["project"]["entry-points"]
+        elif "upstream" in parsed:
+            (tmp_path / "upstream.key").write_text("secret")
+            assert parse_proxy(block.text, tmp_path / "weather.toml").head.title == parsed["title"]
         elif "table" in parsed:
             assert parse_declaration(block.text, tmp_path / "books.toml").title == parsed["title"]
         else:

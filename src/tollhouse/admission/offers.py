@@ -5,6 +5,7 @@ from typing import Any
 
 from tollhouse.http.endpoint import JSON, Endpoint
 from tollhouse.http.mcp.tools import describe_tool
+from tollhouse.http.openapi import described_path
 from tollhouse.http.router import Route
 from tollhouse.payments.x402.bazaar import BAZAAR, SoldOperation, SoldTool, http_extension, tool_extension
 
@@ -41,7 +42,9 @@ class Offers:
 
     def _written(self, route: Route, tool: str) -> Extensions:
         endpoint, document = route.endpoint, self._documents.get(route.service.name, {})
-        operation: Json | None = document.get("paths", {}).get(endpoint.path, {}).get(endpoint.method.lower())
+        operation: Json | None = (
+            document.get("paths", {}).get(described_path(endpoint), {}).get(endpoint.method.lower())
+        )
         if operation is None:
             return {}
         definitions = _redirected(document["components"].get("schemas", {}))
@@ -49,7 +52,7 @@ class Offers:
         sold = _sold(endpoint, whole, definitions, f"{route.prefix}{endpoint.path}")
         if not tool:
             return {BAZAAR: http_extension(sold)}
-        described = describe_tool(endpoint)
+        described = describe_tool(endpoint, route.service.schemas)
         input_schema = described["inputSchema"]
         return {BAZAAR: tool_extension(
             SoldTool(name=tool, description=endpoint.summary, input=input_schema, output=sold.output)

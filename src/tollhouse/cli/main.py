@@ -13,8 +13,10 @@ app = App(name="tollhouse", version=__version__, help="Publish data feeds and ca
 _COMMANDS = (
     ("serve", "serve", "Run the server. In-flight requests complete before shutdown."),
     ("worker", "serve", "Run the background work without a server."),
+    ("proxy", "proxy", "Declare and serve a toll in front of an HTTP API."),
     ("new", "new", "Generate a service definition from a table."),
     ("new-service", "new_service", "Write a Python package that adds a service."),
+    ("pay", "pay", "Make one request and pay for it."),
     ("demo", "demo", "Run a local chain and a server, and show every way to pay."),
     ("ingest", "ingest", "Ingest provider files into the defense feeds."),
     ("import", "import_", "Import a product feed into a service's catalogue."),

@@ -33,14 +33,6 @@ def serve(
     common: CommonOptions = DEFAULTS,
 ) -> None:
     """Run the server. In-flight requests complete before shutdown."""
-    from granian import Granian
-    from granian.constants import Interfaces, Loops
-    from granian.log import LogLevels
-
-    from tollhouse.http.connections import raise_descriptor_limit, split_address
-    from tollhouse.http.listener import BACKLOG, reading
-
-    raise_descriptor_limit()
     if isinstance(recorded, str) and recorded.isidentifier() and not service:
         # `--recorded SERVICE`: the option stands alone, and the service follows it.
         service, recorded = recorded, True
@@ -49,8 +41,21 @@ def serve(
         recorded=recorded,
         workers=workers,
         background_work=None if worker else False,
-        served_at=_address(host, port),
+        served_at=address_of(host, port),
     )
+    run_server(chosen, host, port)
+
+
+def run_server(chosen: Settings, host: str, port: int) -> None:
+    """Serve until the command is stopped."""
+    from granian import Granian
+    from granian.constants import Interfaces, Loops
+    from granian.log import LogLevels
+
+    from tollhouse.http.connections import raise_descriptor_limit, split_address
+    from tollhouse.http.listener import BACKLOG, reading
+
+    raise_descriptor_limit()
     logs.configure(chosen.log_level)
     asyncio.run(app.check(chosen))
     _check_port(host, port)
@@ -110,7 +115,7 @@ def _share_metrics(chosen: Settings) -> None:
         share_metrics(folder)
 
 
-def _address(host: str, port: int) -> str:
+def address_of(host: str, port: int) -> str:
     """The URL at which this machine reaches the server."""
     reached = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - a name, not an address to bind
     return f"http://[{reached}]:{port}" if ":" in reached else f"http://{reached}:{port}"

@@ -99,7 +99,9 @@ def _clearer(key: str, message: str, shape: Any) -> tuple[str, str]:
     if missing := re.search(r"missing required field `(\w+)`", message):
         return f"{key}.{missing[1]}".lstrip("."), "is required"
     part, _, name = key.rpartition(".")
-    allowed = get_args(get_type_hints(_part(shape, part)).get(name))
+    # The type may be optional: then its values are those of a part.
+    parts = get_args(get_type_hints(_part(shape, part)).get(name))
+    allowed = [value for each in parts for value in (get_args(each) or (each,)) if isinstance(value, str)]
     plain = f"{message[0].lower()}{message[1:]}"
     return key or "the file", f"must be one of {', '.join(allowed)}" if allowed and "enum" in message else plain
 

@@ -9,7 +9,7 @@ from tollhouse.console.markdown import Heading, RenderedText, code_block, render
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import KEY, URL, samples, variables
 from tollhouse.http.endpoint import JSON, Endpoint
-from tollhouse.http.openapi import description, price_sentence, problem_codes
+from tollhouse.http.openapi import described_path, description, price_sentence, problem_codes
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import about
 from tollhouse.http.terms import Terms
@@ -85,7 +85,7 @@ def _introduction(service: Service, title: str, address: str) -> str:
 
 
 def _section(endpoint: Endpoint, document: Json, prefix: str) -> str:
-    described: Json = document["paths"].get(endpoint.path, {}).get(endpoint.method.lower(), {})
+    described: Json = document["paths"].get(described_path(endpoint), {}).get(endpoint.method.lower(), {})
     summary = html.escape(endpoint.summary)
     return (
         f'<section aria-labelledby="{endpoint.id}"><h2 id="{endpoint.id}">{summary} '
@@ -119,9 +119,14 @@ def _parameters(described: Json) -> str:
 
 
 def _body(endpoint: Endpoint, document: Json) -> str:
-    if endpoint.body is None:
+    schemas = document["components"]["schemas"]
+    if endpoint.described is not None and endpoint.described.json_body is not None:
+        given = endpoint.described.json_body.get("schema", {})
+        schema = schemas.get(str(given.get("$ref", "")).rpartition("/")[2], given)
+    elif endpoint.body is not None:
+        schema = schemas.get(endpoint.body.__name__, {})
+    else:
         return ""
-    schema = document["components"]["schemas"].get(endpoint.body.__name__, {})
     required = schema.get("required", ())
     rows = [
         (name, _type(member), _meaning(member, member, name in required))
@@ -212,7 +217,9 @@ def _response(endpoint: Endpoint) -> str:
 
 def _form(endpoint: Endpoint, described: Json, prefix: str) -> str:
     """What the page's script makes a form of that sends the request; nothing where the body is not JSON."""
-    if endpoint.takes_bytes:
+    theirs = endpoint.described
+    takes_json = endpoint.body is not None or (theirs is not None and theirs.json_body is not None)
+    if endpoint.takes_bytes or (theirs is not None and theirs.request_body is not None and not takes_json):
         return ""
     examples = {**endpoint.sample.path, **endpoint.sample.query}
     body = json.dumps(endpoint.sample.body or {}, ensure_ascii=False, indent=2)
@@ -223,7 +230,7 @@ def _form(endpoint: Endpoint, described: Json, prefix: str) -> str:
         "parameters": [
             _field(one, examples) for one in described.get("parameters", []) if one.get("in") in ("path", "query")
         ],
-        "body": None if endpoint.body is None else body,
+        "body": body if takes_json else None,
         "accept": next(iter(endpoint.responses), JSON),
         "needs_key": endpoint.terms.opens_to == "key",
     }

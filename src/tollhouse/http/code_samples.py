@@ -57,6 +57,11 @@ def lacking(operation: Endpoint) -> list[str]:
         field.encode_name for field in fields if field.required and field.encode_name not in operation.sample.query
     ]
     takes_body = operation.body is not None or operation.takes_bytes
+    if operation.described is not None:
+        fields_given = {**operation.sample.query, **operation.sample.headers}
+        needed = [one["name"] for one in operation.described.parameters_in("query", "header") if one.get("required")]
+        parts += [name for name in needed if fields_given.get(name) is None]
+        takes_body = bool(operation.described.request_body and operation.described.request_body.get("required"))
     return [*parts, "body"] if takes_body and _body(operation) is None else parts
 
 
@@ -95,15 +100,20 @@ def _programs(call: _Call) -> list[Sample]:
 def _call(operation: Endpoint) -> _Call:
     body = _body(operation)
     sent = {} if body is None else {"Content-Type": JSON}
-    path = {name: quote(str(value), safe="$") for name, value in _in_path(operation).items()}
-    query = urlencode(operation.sample.query, doseq=True, safe="$,:")
     return _Call(
         operation.method,
-        f"${URL}{operation.path.format(**path)}" + (f"?{query}" if query else ""),
+        f"${URL}{example_address(operation)}",
         {**_credentials(operation), **sent, **operation.sample.headers},
         body,
         _answers_json(operation),
     )
+
+
+def example_address(operation: Endpoint) -> str:
+    """The path and query of the example call, percent-encoded, below the address of the service."""
+    path = {name: quote(str(value), safe="$") for name, value in _in_path(operation).items()}
+    query = urlencode(operation.sample.query, doseq=True, safe="$,:")
+    return operation.path.format(**path) + (f"?{query}" if query else "")
 
 
 def _answers_json(operation: Endpoint) -> bool:

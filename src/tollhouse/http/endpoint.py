@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from tollhouse.caller import Caller
 from tollhouse.errors import Problem
+from tollhouse.http.described import DescribedOperation
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.terms import Terms
 from tollhouse.statistics.recorder import Payment
@@ -119,6 +120,7 @@ class Endpoint:
     `body_limit_bytes` is the largest body it takes; None for the setting.
     `count_units` counts what a request returns where its price has a part for each unit. It runs before the handler,
     with no caller in the request, and raises what the handler would.
+    `described` are the parts that somebody else's OpenAPI document gives, in place of `query` and `body`.
     """
 
     id: str
@@ -146,6 +148,7 @@ class Endpoint:
     passes_through: bool = False
     body_limit_bytes: int | None = None
     count_units: UnitCount | None = None
+    described: DescribedOperation | None = None
 
 
 def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import samples
 from tollhouse.http.endpoint import JSON, Endpoint
+from tollhouse.http.openapi_merge import merge_described
 from tollhouse.http.openapi_schemas import PLACE, Components, portable
 from tollhouse.http.response import PROBLEM_SCHEMA, PROBLEM_TYPE
 from tollhouse.http.service import Service
@@ -36,8 +37,9 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
     components, problems = _components(operations), dict[str, Json]()
     paths: dict[str, Json] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, components, problems)
-    return {
+        described = _operation(operation, components, problems)
+        paths.setdefault(described_path(operation), {})[operation.method.lower()] = described
+    document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": service.title,
@@ -59,6 +61,13 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
         },
         "x-plans": list(plans),
     }
+    merge_described(document, operations, service)
+    return document
+
+
+def described_path(operation: Endpoint) -> str:
+    """The path of an endpoint as OpenAPI writes it."""
+    return operation.path.replace(":path}", "}")
 
 
 def _site(base_url: str) -> Json:

@@ -54,6 +54,7 @@ class _Template:
         if ":path}" in text and (last or text.count(":path}") > 1 or not self.is_open):
             raise ValueError(f"`{{name:path}}` stands at the end of a path: {text}")
         self.depth = len(parts[0])
+        self.parameters = tuple("{" in segment for segment in text.split("/"))
         self.methods: Methods = {}
         pattern = "".join(_group(part) if index % 2 else re.escape(part) for index, part in enumerate(parts))
         self.match = re.compile(pattern).fullmatch
@@ -134,8 +135,8 @@ class Router:
         if template not in self._templates:
             added = self._templates[template] = _Template(template)
             self._patterns.append(added)
-            # What takes everything below comes last, and the deepest of those first.
-            self._patterns.sort(key=lambda one: (one.is_open, -one.depth if one.is_open else 0))
+            # A name precedes a parameter. What takes everything below comes last, the deepest of those first.
+            self._patterns.sort(key=lambda one: (one.is_open, (-one.depth,) if one.is_open else one.parameters))
         return self._templates[template].methods
 
     def _search(self, path: str, method: str) -> tuple[Route, dict[str, str], int] | None:

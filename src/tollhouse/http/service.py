@@ -43,6 +43,7 @@ class Service:
     `components` are the sources and datasets that the status page shows; any process may call it.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
     `has_accounts`: the account endpoints stand under the prefix of this service too, as its specification writes them.
+    `schemas` are the components that the described parts of endpoints refer to.
     """
 
     name: str
@@ -59,3 +60,4 @@ class Service:
     pages: Sequence[Page] = ()
     front_page: FrontPageEntry | None = None
     has_accounts: bool = False
+    schemas: dict[str, dict[str, Any]] = field(default_factory=dict)

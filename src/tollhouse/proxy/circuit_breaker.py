@@ -25,9 +25,14 @@ class CircuitBreaker:
         self._failures = 0
         self._open_until = 0.0
 
+    @property
+    def is_open(self) -> bool:
+        """Whether requests are refused, but for one now and then."""
+        return self._failures >= self._opens_after
+
     def check(self) -> None:
         """Let a request through. Raises Problem `upstream-suspended`."""
-        if self._failures < self._opens_after:
+        if not self.is_open:
             return
         now = asyncio.get_running_loop().time()
         if now >= self._open_until:
@@ -45,13 +50,13 @@ class CircuitBreaker:
 
     def succeed(self) -> None:
         """An answer came."""
-        if self._failures >= self._opens_after:
+        if self.is_open:
             log.info("upstream answers again", upstream=self._name)
         self._failures = 0
 
     def fail(self) -> None:
         """No whole answer came."""
         self._failures += 1
-        if self._failures >= self._opens_after:
+        if self.is_open:
             self._open_until = asyncio.get_running_loop().time() + self._open_seconds
             log.warning("upstream suspended", upstream=self._name, failures=self._failures)

@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from tollhouse.admission.context import AppContext
-from tollhouse.config.declaration import declaration_files, read_text
+from tollhouse.config.declaration import DeclarationText, declaration_files, read_text
 from tollhouse.config.loader import load
 from tollhouse.config.section import Section
 from tollhouse.config.settings import SECTIONS as SERVER_SECTIONS
@@ -51,9 +51,29 @@ def _declared(folder: Path) -> dict[str, Open]:
 
 
 def _declared_opener(path: Path) -> Open:
+    text = read_text(path)
+    return (
+        _proxy_opener(text, path) if "upstream" in DeclarationText(path, text).members() else _table_opener(text, path)
+    )
+
+
+def _proxy_opener(text: str, path: Path) -> Open:
+    from tollhouse.proxy.declaration import parse_proxy
+
+    declaration = parse_proxy(text, path)
+
+    async def open_declared(context: AppContext) -> Service:
+        from tollhouse.proxy.service import open_proxy
+
+        return await open_proxy(declaration, context)
+
+    return open_declared
+
+
+def _table_opener(text: str, path: Path) -> Open:
     from tollhouse.services.tables.declaration import parse_declaration
 
-    declaration = parse_declaration(read_text(path), path)
+    declaration = parse_declaration(text, path)
 
     async def open_declared(context: AppContext) -> Service:
         from tollhouse.services.tables.service import open_table

@@ -8,6 +8,7 @@ in the same headers; a payment comes in `_meta["x402/payment"]`.
 import contextlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from time import perf_counter
 from typing import Any
 
@@ -100,7 +101,10 @@ class McpEndpoint:
         self._admission = admission
         self._server = server
         self._routes = routes
-        self._tools = [{**tools.describe_tool(route.endpoint), "name": name} for name, route in routes.items()]
+        self._tools = [
+            {**tools.describe_tool(route.endpoint, route.service.schemas), "name": name}
+            for name, route in routes.items()
+        ]
 
     def endpoint(self) -> Endpoint:
         """The endpoint, to be mounted with the service's own."""
@@ -226,6 +230,7 @@ def _inner(route: Route, tool_request: tools.ToolRequest, meta: Json, outer: Htt
     """The HTTP request that a tool call stands for."""
     headers = [(name, outer.headers[name].encode("latin-1")) for name in _CREDENTIALS if name in outer.headers]
     headers += [(b"accept", b"application/json"), (b"x-request-id", outer.id.encode())]
+    headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in tool_request.headers]
     if tool_request.body:
         headers += [
             (b"content-type", b"application/json"),
@@ -261,18 +266,28 @@ async def _succeeded(admitted: Admitted) -> Json:
     answer = admitted.response
     body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
     result: Json = {
-        "content": [{"type": "text", "text": body.decode(errors="replace")}],
-        "isError": answer.status >= 400,
+        "content": [_content(body, answer.media_type)],
+        "isError": answer.status >= HTTPStatus.BAD_REQUEST,
         "resultType": "complete",
     }
     if answer.media_type.partition(";")[0].strip() == "application/json":
-        with contextlib.suppress(msgspec.DecodeError):
+        # What a proxied API calls JSON may be something else.
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             structured = msgspec.json.decode(body)
             result |= {"structuredContent": structured} if isinstance(structured, dict) else {}
     for name, value in answer.headers:
         if name in {b"payment-response", b"x-payment-response"}:
             result["_meta"] = {PAYMENT_RESPONSE: msgspec.json.decode(b64decode(value))}
     return result
+
+
+def _content(body: bytes, media_type: str) -> Json:
+    """A text, or the bytes of an answer that is none."""
+    try:
+        return {"type": "text", "text": body.decode()}
+    except UnicodeDecodeError:
+        blob = {"uri": "tollhouse:answer", "mimeType": media_type, "blob": b64encode(body).decode()}
+        return {"type": "resource", "resource": blob}
 
 
 def _failed(problem: Problem, request_id: str) -> Json:

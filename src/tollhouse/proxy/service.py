@@ -1,0 +1,151 @@
+"""A declared API as a service: its routes with their prices, and what its upstream's health is."""
+
+import asyncio
+import ssl
+from functools import partial
+from typing import Literal
+
+from msgspec import Struct
+
+from tollhouse import __version__
+from tollhouse.admission.context import AppContext
+from tollhouse.http.code_samples import example_address, samples
+from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.pages import FrontPageEntry
+from tollhouse.http.service import Component, Service
+from tollhouse.logs import logger
+from tollhouse.proxy.circuit_breaker import CircuitBreaker
+from tollhouse.proxy.declared import ProxyDeclaration
+from tollhouse.proxy.handler import Proxy, ProxyRules
+from tollhouse.proxy.http_upstream import HttpUpstream
+from tollhouse.proxy.reachability import Reachability
+from tollhouse.proxy.routes import endpoints_of_routes, hidden_operations
+
+log = logger("proxy")
+
+
+class UpstreamHealth(Struct, frozen=True):
+    """`reachable`: it accepts connections. `circuit` is open while requests are refused because too many failed."""
+
+    reachable: bool
+    circuit: Literal["closed", "open"]
+
+
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `degraded`: the upstream cannot be reached, or its circuit is open."""
+
+    status: Literal["ok", "degraded"]
+    upstream: UpstreamHealth
+    licence: str
+    uptime_seconds: int
+    version: str
+
+
+async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Service:
+    """The service of a declared API, which need not be reachable yet. Raises OSError for an unreadable `ca_file`."""
+    head, upstream = declaration.head, declaration.head.upstream
+    tls = ssl.create_default_context(cafile=_beside(declaration, upstream.ca_file)) if upstream.ca_file else None
+    breaker = CircuitBreaker(declaration.name)
+    proxy = Proxy(
+        HttpUpstream(upstream.url, connect_seconds=upstream.connect_seconds, tls=tls),
+        ProxyRules(
+            name=declaration.name,
+            set_headers=tuple((name.lower().encode(), value.encode()) for name, value in declaration.headers.items()),
+            buffer_bytes=upstream.buffer_bytes,
+            answer_seconds=upstream.answer_seconds,
+            pause_seconds=upstream.pause_seconds,
+            total_seconds=upstream.total_seconds or None,
+            passes_authentication=upstream.passes_authentication,
+            passes_cookies=upstream.passes_cookies,
+            caller_key=declaration.caller_key.encode(),
+        ),
+        context.settings,
+        breaker,
+    )
+    reachability = Reachability(upstream.url, upstream.connect_seconds)
+    for hidden in hidden_operations(declaration):
+        log.warning("operation not served: its path is this server's own", method=hidden.method, path=hidden.path)
+    endpoints = endpoints_of_routes(declaration, proxy.handle)
+    document = declaration.document
+    return Service(
+        name=declaration.name,
+        title=head.title,
+        version=document.version if document else "1",
+        description=_description(declaration),
+        endpoints=endpoints,
+        health=partial(_health, declaration, context, breaker, reachability),
+        health_schema=Health,
+        components=partial(_components, breaker, reachability),
+        per_process_tasks=(partial(_until_the_end, proxy),),
+        tags=_tags(declaration, endpoints),
+        schemas=document.schemas if document else {},
+        front_page=_front_page(declaration, endpoints),
+    )
+
+
+def _beside(declaration: ProxyDeclaration, file: str) -> str:
+    return str(declaration.path.parent / file)
+
+
+async def _until_the_end(proxy: Proxy) -> None:
+    """Close the connections to the upstream when this process ends."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await proxy.close()
+
+
+def _about(declaration: ProxyDeclaration) -> str:
+    document = declaration.document
+    return declaration.head.description.strip() or (document.description if document else "") or declaration.head.title
+
+
+def _description(declaration: ProxyDeclaration) -> str:
+    licence = "" if declaration.head.licence == "unknown" else f" Licence: {declaration.head.licence}."
+    return (
+        f"{_about(declaration)}\n\nEach operation states its price.{licence} Refusals of this server are "
+        "`application/problem+json` (RFC 9457); other answers are the API's own."
+    )
+
+
+def _tags(declaration: ProxyDeclaration, endpoints: list[Endpoint]) -> dict[str, str]:
+    described = declaration.document.tags if declaration.document else {}
+    used = dict.fromkeys(one.tag for one in endpoints if one.is_described)
+    return {**{name: described.get(name, "") or name for name in used}, "about": "This service"}
+
+
+def _front_page(declaration: ProxyDeclaration, endpoints: list[Endpoint]) -> FrontPageEntry | None:
+    """A card with the first operation that can be called without a body."""
+    calls = [one for one in endpoints if one.method == "GET" and one.is_described and samples(one)]
+    if not calls:
+        return None
+    first = min(calls, key=lambda one: len(one.path_parameters))
+    return FrontPageEntry(
+        title=declaration.head.title,
+        summary=_about(declaration).partition("\n")[0].rstrip(".") + ".",
+        example_calls=(example_address(first),),
+        page=f"/guide/reference/{declaration.name}",
+        button="See its operations",
+    )
+
+
+async def _health(
+    declaration: ProxyDeclaration, context: AppContext, breaker: CircuitBreaker, reachability: Reachability
+) -> Health:
+    is_reachable, is_open = await reachability.check(), breaker.is_open
+    return Health(
+        status="ok" if is_reachable and not is_open else "degraded",
+        upstream=UpstreamHealth(is_reachable, "open" if is_open else "closed"),
+        licence=declaration.head.licence,
+        uptime_seconds=context.uptime_seconds(),
+        version=__version__,
+    )
+
+
+async def _components(breaker: CircuitBreaker, reachability: Reachability) -> list[Component]:
+    detail = ""
+    if not await reachability.check():
+        detail = "The API behind this server does not accept connections."
+    elif breaker.is_open:
+        detail = "The API behind this server failed repeatedly. Requests are refused for a short time."
+    return [Component("upstream", "API", "failing" if detail else "ok", detail=detail)]
