@@ -225,7 +225,7 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more:
 
 async def _stream(pieces: ByteStream, request: HttpRequest, send: Send) -> None:
     """Send pieces as they come; stop when the client disconnects. Raises what making them raises."""
-    sending = asyncio.ensure_future(_send_pieces(pieces, send))
+    sending = asyncio.ensure_future(_send_pieces(pieces, request, send))
     disconnect = asyncio.ensure_future(request.wait_for_disconnect())
     try:
         await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
@@ -238,9 +238,11 @@ async def _stream(pieces: ByteStream, request: HttpRequest, send: Send) -> None:
         raise outcome
 
 
-async def _send_pieces(pieces: ByteStream, send: Send) -> None:
+async def _send_pieces(pieces: ByteStream, request: HttpRequest, send: Send) -> None:
     async for piece in pieces:
         await send({"type": "http.response.body", "body": piece, "more_body": True})
+    # After the end, Granian reports every client as disconnected.
+    request.end()
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
