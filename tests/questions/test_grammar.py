@@ -6,10 +6,12 @@ from tollhouse.questions.query import (
     EVERYTHING,
     AllOf,
     AnyOf,
+    Compare,
     Condition,
     Figure,
     Groups,
     List,
+    Measure,
     Not,
     Open,
     Order,
@@ -120,6 +122,22 @@ def test_order_stands_in_a_clause_of_its_own(text):
     query = query_of(text)
     assert isinstance(query, List)
     assert (query.rows.order, query.rows.limit, query.rows.skip) == (Order("price"), 1, 1)
+
+
+def test_first_row_is_compared_with_the_next():
+    query = query_of("By how many pages is the longest book ahead of the runner-up?")
+    assert isinstance(query, Compare)
+    assert [(side.order, side.limit, side.skip) for side in query.sides] == [
+        (Order("pages"), 1, 0),
+        (Order("pages"), 1, 1),
+    ]
+    assert (query.measure, query.difference) == (Measure("largest", "pages"), True)
+
+
+def test_change_between_two_numbers_is_a_percentage():
+    query = query_of("By what percentage did Salt grow from pages to loans?")
+    assert isinstance(query, Figure)
+    assert query.measure == Measure("increase", "loans", "pages")
 
 
 def test_group_with_the_most_rows_is_asked_for():

@@ -337,6 +337,10 @@ class _Writer:
                 return self._none(query.rows)
             return f"{_number(self._result.value)} {what} {self._marks(self._result.places)}".rstrip() + "."
         attribute = query.measure.attribute or ""
+        if query.measure.base is not None and self._result.value is not None:
+            nouns = f"from {self._wording.noun(query.measure.base)} to {self._wording.noun(attribute)}"
+            marks = self._marks(self._result.places)
+            return f"The {query.measure.function} {nouns} of {what} is {self._result.value:.1f}% {marks}".rstrip() + "."
         if self._result.value is None:
             return f"None of {self._result.total} {what} has a known {self._wording.noun(attribute)}."
         value = _number(self._result.value)
@@ -380,7 +384,9 @@ class _Writer:
         if query.measure == COUNT and (profiles := self._profiles(query.sides)):
             return profiles
         parts = [
-            f"{_number(side.value)} {self._wording.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
+            f"{self._named(side.places)} {_number(side.value)}"
+            if rows.limit
+            else f"{_number(side.value)} {self._wording.describe(rows, side.value)} {self._marks(side.places)}".rstrip()
             for rows, side in zip(query.sides, self._result.sides, strict=True)
         ]
         text = "; ".join(parts)

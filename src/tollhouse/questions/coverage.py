@@ -63,7 +63,9 @@ def is_plausible(query: Query) -> bool:  # noqa: PLR0911
         return False
     if isinstance(query, Compare):
         named = [_names(rows) for rows in query.sides]
-        if len({rows.kind for rows in query.sides}) == 1 and any(rows.where == EVERYTHING for rows in query.sides):
+        if len({rows.kind for rows in query.sides}) == 1 and any(
+            rows.where == EVERYTHING and rows.order is None for rows in query.sides
+        ):
             return False
         if query.measure == COUNT and not all(named) and any(_is_one_row(rows) for rows in query.sides):
             return False
@@ -116,7 +118,9 @@ class _Parts:
         self._attributes = {test.attribute for test in self._tests} | {order.by for order in self._orders}
         measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
         self._function = measure.function
-        self._attributes |= {name for name in (measure.attribute, by, getattr(query, "attribute", None)) if name}
+        self._is_change = measure.base is not None
+        named = (measure.attribute, measure.base, by, getattr(query, "attribute", None))
+        self._attributes |= {name for name in named if name}
         counted = {name.partition(".")[0] for name in self._attributes if "." in name}
         self._relations |= counted & linker.relations.keys()
         self._attributes |= counted - linker.relations.keys()
@@ -144,6 +148,8 @@ class _Parts:
         """Whether what a phrase says is in the query."""
         if isinstance(self._query, Call) and not self._is_name(item):
             return True
+        if self._is_change and item.says("increase", "decrease"):
+            return True
         content = [meaning for meaning in item.meanings if meaning.role in _CONTENT]
         if item.find("preposition") and not self._is_name(item):
             return True
@@ -157,6 +163,8 @@ class _Parts:
         if item.says("about") and self._function == "count" and self._is_foreign(item):
             return False
         functions = [meaning.name for meaning in item.meanings if meaning.role in {"function", "mark"}]
+        if item.says("ahead", "runner_up", "increase", "decrease") and not item.says("than", "except"):
+            return isinstance(self._query, Compare) or self._is_change
         if functions and not self._is_name(item):
             return self._is_function_kept(item, following)
         return not content
@@ -224,7 +232,7 @@ class _Parts:
         if item.says("average", "median"):
             return self._function in {"average", "median"}
         if item.says("share"):
-            return isinstance(query, Share)
+            return isinstance(query, Share) or self._is_change
         if item.says(*_ORDERED) and not item.says("filler", "all", "latest", "earliest"):
             return (
                 bool(self._orders) or isinstance(query, Groups | Compare) or self._function in {"smallest", "largest"}

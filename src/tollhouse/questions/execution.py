@@ -398,6 +398,12 @@ class Tables:
         if measure.function == "count" or measure.attribute is None:
             return float(len(places))
         amounts = self.amounts(kind, measure.attribute)[places]
+        if measure.base is not None:
+            earlier = self.amounts(kind, measure.base)[places]
+            both = ~np.isnan(amounts + earlier)
+            base = float(earlier[both].sum())
+            change = 100 * (float(amounts[both].sum()) - base) / base if base else None
+            return change if change is None or measure.function == "increase" else -change
         known = amounts[~np.isnan(amounts)]
         return float(_FUNCTIONS[measure.function](known)) if len(known) else None
 

@@ -69,10 +69,13 @@ def read_question(
     if left_out and not _complete(frame, left_out):
         return Refusal("unclear", (left_out[0].text,))
     question = _Question(linked, linker, clauses, frame)
+    query = question.lead(before) or question.change()
     refusal = question.refusal()
     if refusal is not None:
         return refusal
-    if before is not None and rows is not None:
+    if query is not None:
+        pass
+    elif before is not None and rows is not None:
         query = continued(before, rows, frame, clauses, question.query)
     else:
         query = question.query()
@@ -293,6 +296,46 @@ class _Question:
         if self._is_yes_no():
             return self._universal() or Exists(Rows(frame.kind, frame.where))
         return List(self._rows)
+
+    def change(self) -> Query | None:
+        """By what percentage a number is above or below another one of the same row: of one year and another."""
+        frame = self._frame
+        named = [each for item in self._items if (each := self._number_named(item)) is not None]
+        while len(named) > 1 and named[-1] == named[-2]:
+            named.pop()
+        if "share" not in self._forms or len(named) < 2:
+            return None
+        is_decrease = any(item.says("decrease") for item in self._items)
+        changing = {item.text for item in self._items if item.says("increase", "decrease")}
+        parts = [part.condition for part in frame.parts if part.words not in changing]
+        self._know("increase", "decrease", "share")
+        measure = Measure("decrease" if is_decrease else "increase", named[-1], named[-2])
+        return Figure(Rows(frame.kind, all_of(parts)), measure)
+
+    def _know(self, *concepts: str) -> None:
+        """Take words that only the form of the question needs from those that are not known."""
+        unknown = self._clauses.unknown
+        self._clauses.unknown = [item for item in unknown if not (item.says(*concepts) or item.find("ordinal"))]
+
+    def _number_named(self, item: Item) -> str | None:
+        """The number of the frame's rows that a phrase names."""
+        own = (each for each in item.meanings if each.role == "attribute" and each.kind == self._frame.kind)
+        return next((each.name for each in own if self._is_numeric(each.kind, each.name)), None)
+
+    def lead(self, before: Query | None) -> Query | None:
+        """By how much the first row of an order is ahead of the next one: "how far ahead of the second"."""
+        is_next = any(
+            item.says("runner_up") or ((one := item.find("ordinal")) and one.value == 2) for item in self._items
+        )
+        if not is_next or not ("difference" in self._forms or any(item.says("ahead") for item in self._items)):
+            return None
+        own = Rows(self._frame.kind, self._frame.where, self._frame.order)
+        rows = own if own.order is not None else before.rows if isinstance(before, List) else None
+        if rows is None or rows.order is None:
+            return None
+        self._know("runner_up", "ahead", "difference")
+        sides = tuple(Rows(rows.kind, rows.where, rows.order, 1, skip) for skip in (0, 1))
+        return Compare(sides, Measure("largest", rows.order.by), difference=True)
 
     def _weight_of_several(self) -> str | None:
         """The number by which rows are the largest, where nothing but several rows is named: "A and B together"."""

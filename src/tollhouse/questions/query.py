@@ -95,14 +95,18 @@ class Rows(Struct, frozen=True):
     skip: int = 0
 
 
-Function = Literal["count", "sum", "average", "median", "smallest", "largest"]
+Function = Literal["count", "sum", "average", "median", "smallest", "largest", "increase", "decrease"]
 
 
 class Measure(Struct, frozen=True):
-    """A number of rows: how many, or a function of one attribute's values."""
+    """A number of rows: how many, or a function of one attribute's values.
+
+    An increase and a decrease are percentages of the sum of another attribute, `base`: of the year before.
+    """
 
     function: Function = "count"
     attribute: str | None = None
+    base: str | None = None
 
 
 COUNT = Measure()
