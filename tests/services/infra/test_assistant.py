@@ -56,7 +56,7 @@ def test_misspelt_question_has_the_same_answer(assistant, misspelt, meant):
 @pytest.mark.parametrize(
     ("paraphrase", "plain"),
     [
-        ("Which firms come to a standstill if TSMC goes bust?", "What would fail without TSMC?"),
+        ("Which firms come to a standstill if TSMC goes bankrupt?", "What would fail without TSMC?"),
         ("If Ajinomoto ceased shipping, what would fail?", "What would fail without Ajinomoto?"),
         ("I run an archive and need to know who supplies Broadcom", "Who supplies Broadcom?"),
         ("Name all firms of which NVIDIA is the one and only supplier", "Companies whose only supplier is NVIDIA"),
