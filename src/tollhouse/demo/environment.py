@@ -3,7 +3,6 @@
 import asyncio
 import os
 import signal
-import socket
 import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import httpx2
 from tollhouse.admission.context import open_context
 from tollhouse.config.loader import export
 from tollhouse.config.settings import Settings
+from tollhouse.demo.applications import Applications, free_port, run_applications
 from tollhouse.errors import OperatorError
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
 from tollhouse.services import load_settings
@@ -33,13 +33,14 @@ class DemoError(OperatorError):
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A running environment. `agent` is a funded wallet, `root` the server's URL."""
+    """A running environment. `agent` is a funded wallet, `root` the server's URL; `applications` have tolls on it."""
 
     chain: LocalChain
     settings: Settings
     root: str
     client: httpx2.AsyncClient
     agent: Account
+    applications: Applications
     ended: asyncio.Event
 
     async def get(self, path: str, headers: Mapping[str, str] | None = None) -> httpx2.Response:
@@ -59,12 +60,14 @@ class Environment:
 @asynccontextmanager
 async def start_environment(folder: Path, port: int) -> AsyncIterator[Environment]:
     """Run the chain and the server. Raises DemoError, NodeNotInstalled."""
-    root = f"http://127.0.0.1:{port or _free_port()}"
-    async with LocalChain.start() as chain:
+    root = f"http://127.0.0.1:{port or free_port()}"
+    services = folder / "services"
+    async with LocalChain.start() as chain, run_applications(folder / "applications", services) as applications:
         await chain.fund_usdc(AGENT.address, FUNDS_MICROS)
         settings = load_settings(
             None,
             data_dir=str(folder),
+            services_dir=str(services),
             recorded=True,
             feeds=(),
             evm_rpc_url=chain.url,
@@ -77,7 +80,7 @@ async def start_environment(folder: Path, port: int) -> AsyncIterator[Environmen
             public_url=root,
         )
         async with _server(settings, root) as ended, httpx2.AsyncClient(base_url=root, timeout=30) as client:
-            yield Environment(chain, settings, root, client, AGENT, ended)
+            yield Environment(chain, settings, root, client, AGENT, applications, ended)
 
 
 @asynccontextmanager
@@ -120,9 +123,3 @@ async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:
                 pass
             await asyncio.sleep(0.1)
     raise DemoError(f"the server stopped during startup. Its log: {folder / 'server.log'}")
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -148,6 +148,28 @@ async def payment_per_request(environment: Environment, printer: Printer) -> Non
     printer.call(response, f"signed, settled in transaction {settled['transaction'][:18]}…, then answered:", *titles)
 
 
+async def tolls(environment: Environment, printer: Printer) -> None:
+    """A toll in front of applications that nobody changed."""
+    printer.chapter(
+        "7  A toll in front of an API you have",
+        "An Express and a FastAPI application that nobody changed, each declared in a file of a few lines.",
+    )
+    for application in environment.applications.running:
+        direct = await environment.get(f"{application.url}{application.path}")
+        printer.say(f"  {application.framework} at {application.url}: {direct.text}")
+        path = f"/{application.name}{application.path}"
+        free = await environment.get(path, ELSEWHERE)
+        printer.call(free, "the one free request of the day, through the toll")
+        unpaid = await environment.get(path, ELSEWHERE)
+        printer.call(unpaid, f"{int(unpaid.json()['accepts'][0]['maxAmountRequired']) / 1e6} USDC a request")
+        # The client is a program of its own, and calls from this machine's address.
+        await environment.get(path)
+        paid = await environment.applications.pay(f"{environment.root}{path}", environment.agent.private_key)
+        printer.result(f"@x402/fetch pays in transaction {paid['transaction'][:18]}… → {paid['status']} {paid['body']}")
+    for line in environment.applications.missing:
+        printer.say(f"  Not installed, so not shown. {line}")
+
+
 async def _use_up(environment: Environment) -> int:
     """Call until the address's daily allowance is used up; the number of calls."""
     for used in range(MAX_FREE):
@@ -169,7 +191,7 @@ MARKS = {True: "✓", False: "✗"}
 
 async def ledger_report(environment: Environment, printer: Printer) -> None:
     """The ledger's report, compared with the chain."""
-    printer.chapter("7  The ledger", "What `tollhouse ledger show` and `tollhouse ledger verify` say.")
+    printer.chapter("8  The ledger", "What `tollhouse ledger show` and `tollhouse ledger verify` say.")
     async with open_context(environment.settings, answers_calls=False) as context:
         transfers = [*reversed(await context.ledger.recent(TRANSFERS))]
         assert context.deposits is not None, "the environment has a chain"
@@ -195,6 +217,7 @@ CHAPTERS: tuple[Chapter, ...] = (
     wallet_credit,
     mcp,
     payment_per_request,
+    tolls,
     ledger_report,
 )
 
