@@ -258,3 +258,12 @@ def test_headings_of_one_text_get_anchors_of_their_own():
 def test_every_picture_of_the_documentation_is_served():
     assert list((ROOT / "docs" / "screenshots").glob("*.png"))
     assert {path.suffix for path in (ROOT / "docs" / "screenshots").iterdir()} == {".png"}
+
+
+@pytest.mark.parametrize(("path", "page"), [("/defense", "/board"), ("/studio", "/studio-catalogue")])
+async def test_address_of_a_service_leads_people_to_its_page_and_programs_to_its_documents(client, path, page):
+    shown = await client.get(path, headers={"Accept": "text/html"})
+    assert (shown.status_code, shown.headers["location"]) == (303, page)
+    listed = (await client.get(path)).json()
+    assert (listed["name"], listed["openapi"]) == (path[1:], f"{path}/api/openapi.yaml")
+    assert (await client.get(listed["openapi"])).status_code == 200

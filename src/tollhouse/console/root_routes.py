@@ -59,6 +59,9 @@ def mount_front(
     ]
     front = Service("front", "Tollhouse", __version__, GUIDANCE, endpoints, status, {"type": "object"})
     router.mount(front, "")
+    for service, prefix in zip(services, prefixes, strict=True):
+        if prefix:
+            router.add(front, _entry(settings, service, prefix), "")
     pages = sorted(one.path for one in endpoints if "text/html" in one.responses and "{" not in one.path)
     for page in crawler_pages(settings, [path for path in pages if not path.startswith("/operator")]):
         router.add(front, page, "")
@@ -101,22 +104,8 @@ def operator_service(context: AppContext, services: Sequence[Service]) -> Servic
 def _index(settings: Settings, services: Sequence[Service], shell: PageShell) -> Endpoint:
     """`/`: the list of services for programs, the front page for a client that accepts HTML."""
     page = home_page(settings, services, shell)
-    root = settings.link_root
-    body = msgspec.json.encode({
-        "name": "tollhouse",
-        "version": __version__,
-        "services": [
-            {
-                "name": service.name,
-                "title": service.title,
-                "base_url": base,
-                "docs": f"{base}/docs",
-                "openapi": f"{base}/api/openapi.yaml",
-                "health": f"{base}/health",
-            }
-            for service, base in ((one, f"{root}{shell.prefixes[one.name]}") for one in services)
-        ],
-    })  # fmt: skip
+    listed = [_listed(service, f"{settings.link_root}{shell.prefixes[service.name]}") for service in services]
+    body = msgspec.json.encode({"name": "tollhouse", "version": __version__, "services": listed})
     listing = Response(body, etag=compute_etag(body))
 
     async def index(request: Request[Any, None]) -> Response:
@@ -128,3 +117,29 @@ def _index(settings: Settings, services: Sequence[Service], shell: PageShell) ->
         "getServices", "GET", "/", "Services", index, FREE,
         query=query, responses=responses, is_described=False,
     )  # fmt: skip
+
+
+def _listed(service: Service, base: str) -> dict[str, str]:
+    """A service in the list of services; `base` is its address."""
+    return {
+        "name": service.name,
+        "title": service.title,
+        "base_url": base,
+        "docs": f"{base}/docs",
+        "openapi": f"{base}/api/openapi.yaml",
+        "health": f"{base}/health",
+    }
+
+
+def _entry(settings: Settings, service: Service, prefix: str) -> Endpoint:
+    """The prefix itself: where the service's documents are, for programs; its page, for a client that accepts HTML."""
+    body = msgspec.json.encode(_listed(service, f"{settings.link_root}{prefix}"))
+    entry = Response(body, etag=compute_etag(body))
+    page = service.front_page.page if service.front_page else f"{prefix}/docs"
+    opened = Response(b"", "text/html", None, ((b"location", page.encode()),), 303)
+
+    async def show(request: Request[Any, None]) -> Response:
+        return entry if request.media_type == JSON else opened
+
+    responses: dict[str, Any] = {JSON: {}, "text/html": {}}
+    return Endpoint(f"page {prefix}", "GET", prefix, service.title, show, FREE, responses=responses, is_described=False)
