@@ -74,7 +74,6 @@ class Applications(Struct, frozen=True):
 @asynccontextmanager
 async def run_applications(folder: Path, services: Path) -> AsyncIterator[Applications]:
     """Start the applications that are installed, and declare each in `services`. Raises OperatorError."""
-    services.mkdir(parents=True, exist_ok=True)
     packages = _npm_packages()
     missing = []
     running = []
@@ -93,7 +92,7 @@ async def run_applications(folder: Path, services: Path) -> AsyncIterator[Applic
             running.append(Application("numbers", "FastAPI", url, "/factors/360360"))
             document = services / "numbers.openapi.json"
             async with httpx2.AsyncClient() as client:
-                document.write_bytes((await client.get(f"{url}/openapi.json")).raise_for_status().content)
+                _write(document, (await client.get(f"{url}/openapi.json")).raise_for_status().text)
             _declare(services / "numbers.toml", "Prime factors", url, document.name)
         yield Applications(tuple(running), tuple(missing), folder)
 
@@ -150,7 +149,12 @@ def _copy_programs(folder: Path, packages: Path) -> None:
 def _declare(path: Path, title: str, url: str, document: str) -> None:
     openapi = f'openapi = "{document}"' if document else ""
     other_routes = "none" if document else "anyone"
-    path.write_text(_DECLARATION.format(title=title, url=url, other_routes=other_routes, openapi=openapi), "utf-8")
+    _write(path, _DECLARATION.format(title=title, url=url, other_routes=other_routes, openapi=openapi))
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
 
 
 def free_port() -> int:

@@ -1,0 +1,1 @@
+"""The applications that the demo puts a toll in front of, and the program that pays."""
