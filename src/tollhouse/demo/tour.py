@@ -149,10 +149,10 @@ async def payment_per_request(environment: Environment, printer: Printer) -> Non
 
 
 async def tolls(environment: Environment, printer: Printer) -> None:
-    """A toll in front of applications that nobody changed."""
+    """A toll in front of applications that stay as they are."""
     printer.chapter(
         "7  A toll in front of an API you have",
-        "An Express and a FastAPI application that nobody changed, each declared in a file of a few lines.",
+        "An Express and a FastAPI application stay as they are; a file of a few lines declares each.",
     )
     for application in environment.applications.running:
         direct = await environment.get(f"{application.url}{application.path}")
