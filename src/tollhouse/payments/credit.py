@@ -43,13 +43,19 @@ class Claim:
     id: str
     stored: StoredResponse | None = None
 
-    async def charge(self, response: StoredResponse) -> None:
+    async def charge(self, response: StoredResponse, cost_micros: int | None = None) -> None:
         """Charge the price and store the response in one transaction: a response that was sent is always paid.
+
+        `cost_micros` is what the call cost where that is less than the price that was reserved; if it is 0, nothing is
+        charged and the nonce stays used.
 
         Raises Problem `storage-unavailable` if the reservation is gone: then send nothing.
         """
         try:
-            await self.ledger.post(self.id, response)
+            if cost_micros == 0:
+                await self.void()
+            else:
+                await self.ledger.post(self.id, response, cost_micros)
         except ReservationGoneError:
             raise Problem(
                 "storage-unavailable",

@@ -112,8 +112,8 @@ async def test_rows_of_the_book_cannot_be_changed_by_hand(ledger, sql):
         ("UPDATE account SET posted_count = 9 WHERE name = 'agent:a'", "posted_count is 9, its transfers give 1"),
         ("UPDATE account SET last_at = 1 WHERE name = 'revenue'", "revenue: last_at is 1.0"),
         ("DELETE FROM account WHERE name = 'treasury'", "treasury: balance_micros is 0, its transfers give -"),
-        ("INSERT INTO resolution VALUES (999, 'posted', 1)", "999 is resolved and there is no such reservation"),
-        ("INSERT INTO resolution VALUES (1, 'posted', 1)", "1 is resolved and there is no such reservation"),
+        ("INSERT INTO resolution VALUES (999, 'posted', 1, NULL)", "999 is resolved and there is no such reservation"),
+        ("INSERT INTO resolution VALUES (1, 'posted', 1, NULL)", "1 is resolved and there is no such reservation"),
         ("DELETE FROM open_reservation", "call:agent:a:open is pending and not listed as open"),
         ("INSERT INTO open_reservation VALUES (1, '')", "1 is listed as open and not pending"),
         (

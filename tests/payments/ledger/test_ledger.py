@@ -117,6 +117,25 @@ async def test_posted_reservation_is_charged_once_however_often_it_is_posted(led
     assert (await ledger.account("revenue")).balance_micros == PRICE
 
 
+@pytest.mark.parametrize(("cost", "charged"), [(PRICE - 1, PRICE - 1), (PRICE, PRICE), (PRICE + 1, PRICE)])
+async def test_reservation_is_charged_what_the_call_cost_and_never_more_than_was_reserved(ledger, cost, charged):
+    await ledger.move(deposit("1", 5 * PRICE))
+    await reserve(ledger, "call")
+    for _ in range(2):
+        await ledger.post("call:agent:a:call", ANSWER, cost)
+    account = await ledger.account("agent:a")
+    assert (account.balance_micros, account.reserved_micros) == (5 * PRICE - charged, 0)
+    assert (account.total_out_micros, account.posted_count) == (charged, 1)
+    transfer = await ledger.find("call:agent:a:call")
+    assert (transfer.amount_micros, transfer.state) == (charged, "posted")
+    [spent] = await ledger.spending("agent:a", transfer.kind, 0.0)
+    assert spent.amount_micros == charged
+    assert [one.micros for one in await ledger.revenue_by_payer(transfer.kind, 0.0, 2**40, 10)] == [charged]
+    assert (await ledger.verify()).balanced
+    with pytest.raises(ValueError, match="above 0"):
+        await ledger.post("call:agent:a:call", ANSWER, 0)
+
+
 async def test_voided_reservation_costs_nothing_and_cannot_be_posted(ledger):
     await ledger.move(deposit("1", PRICE))
     await reserve(ledger, "1")

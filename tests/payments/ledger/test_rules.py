@@ -140,7 +140,7 @@ def test_post_settles_what_was_reserved_and_keeps_the_answer():
     agent, revenue = changes.accounts
     assert (agent.balance_micros, agent.reserved_micros, agent.posted_count, agent.last_at) == (40, 0, 1, NOW)
     assert (revenue.balance_micros, revenue.posted_count) == (10, 1)
-    assert (changes.resolved, changes.closed) == ([(1, "posted", NOW)], [1])
+    assert (changes.resolved, changes.closed) == ([(1, "posted", NOW, None)], [1])
     assert changes.responses == {1: PostedResponse(ANSWER, b"f", NOW)}
 
 
@@ -203,7 +203,7 @@ def test_operations_of_one_batch_see_each_other():
         Used("posted"),
     ]
     assert (changes.opened, changes.closed, changes.responses, changes.forgotten) == ([], [], {}, [])
-    assert changes.resolved == [(101, "posted", NOW)]
+    assert changes.resolved == [(101, "posted", NOW, None)]
 
 
 @pytest.mark.parametrize(

@@ -236,10 +236,16 @@ class Ledger:
             return Used(result.state)
         return result
 
-    async def post(self, transfer_id: str, response: StoredResponse | None) -> None:
-        """Charge a reservation and store its response. Raises ReservationGoneError: then send nothing."""
+    async def post(self, transfer_id: str, response: StoredResponse | None, amount_micros: int | None = None) -> None:
+        """Charge a reservation and store its response. Raises ReservationGoneError: then send nothing.
+
+        With an amount, at most what was reserved, only that is charged. Raises ValueError unless it is above 0.
+        """
+        if amount_micros is not None and amount_micros <= 0:
+            raise ValueError("what is charged must be above 0; void the reservation instead")
+        origin = self._reservations.get(transfer_id)
         try:
-            result = await self._batcher.submit(Post(transfer_id, response, self._reservations.get(transfer_id)))
+            result = await self._batcher.submit(Post(transfer_id, response, origin, amount_micros))
         finally:
             self._reservations.pop(transfer_id, None)
         _require_reservation(transfer_id, result)

@@ -180,13 +180,14 @@ class PostgresStore(Store):
 _WRITE = """WITH
     added AS (INSERT INTO transfer SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
         $6::text[], $7::text[], $8::float8[], $9::bool[], $10::bigint[], $11::bigint[])),
-    resolved AS (INSERT INTO resolution SELECT * FROM unnest($12::bigint[], $13::text[], $14::float8[])),
-    opened AS (INSERT INTO open_reservation SELECT * FROM unnest($15::bigint[], $16::bytea[])),
-    closed AS (DELETE FROM open_reservation WHERE seq = ANY($17::bigint[])),
-    forgotten AS (DELETE FROM kept WHERE seq = ANY($18::bigint[]))
+    resolved AS (INSERT INTO resolution SELECT * FROM unnest($12::bigint[], $13::text[], $14::float8[],
+        $15::bigint[])),
+    opened AS (INSERT INTO open_reservation SELECT * FROM unnest($16::bigint[], $17::bytea[])),
+    closed AS (DELETE FROM open_reservation WHERE seq = ANY($18::bigint[])),
+    forgotten AS (DELETE FROM kept WHERE seq = ANY($19::bigint[]))
     INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
-    SELECT * FROM unnest($19::text[], $20::bigint[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[],
-        $25::float8[])
+    SELECT * FROM unnest($20::text[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[],
+        $26::float8[])
     ON CONFLICT (name) DO UPDATE SET balance = excluded.balance, reserved = excluded.reserved,
     total_in = excluded.total_in, total_out = excluded.total_out, posted_count = excluded.posted_count,
     last_at = excluded.last_at"""
@@ -243,7 +244,7 @@ async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
     await connection.execute(
         _WRITE,
         *_columns(11, [entry_row(entry) for entry in changes.added]),
-        *_columns(3, changes.resolved),
+        *_columns(4, changes.resolved),
         *_columns(2, [(entry.seq, entry.fingerprint) for entry in changes.opened]),
         changes.closed,
         changes.forgotten,

@@ -74,7 +74,7 @@ class _Batch:
         self._responses = dict(known.responses)
         self._next_seq = self._first_seq = known.next_seq
         self._added: dict[int, str] = {}
-        self._resolved: list[tuple[int, State, float]] = []
+        self._resolved: list[tuple[int, State, float, int | None]] = []
         self._deleted: list[int] = []
         self._new_responses: dict[int, PostedResponse] = {}
         self._forgotten: list[int] = []
@@ -106,7 +106,7 @@ class _Batch:
             added=added,
             resolved=self._resolved,
             opened=[entry for entry in added if entry.transfer.state == "pending"],
-            closed=[seq for seq, _, _ in self._resolved if seq < self._first_seq] + self._deleted,
+            closed=[seq for seq, *_ in self._resolved if seq < self._first_seq] + self._deleted,
             deleted=self._deleted,
             responses=self._new_responses,
             forgotten=self._forgotten,
@@ -158,9 +158,10 @@ class _Batch:
             return Gone(existing.transfer.state if existing else None)
         if existing.transfer.state == "posted":
             return Done()
-        self._resolve(existing, "posted")
+        reserved = existing.transfer.amount_micros
+        charged = reserved if command.amount_micros is None else min(command.amount_micros, reserved)
         self._unreserve(existing.transfer)
-        self._settle(existing.transfer)
+        self._settle(self._resolve(existing, "posted", charged))
         for name in (existing.transfer.debit, existing.transfer.credit):
             side = self._account(name)
             last_at = self._now if side.last_at is None else max(side.last_at, self._now)
@@ -209,9 +210,16 @@ class _Batch:
         self._added[entry.seq] = transfer.id
         return entry
 
-    def _resolve(self, entry: LedgerEntry, state: State) -> None:
-        self._entries[entry.transfer.id] = replace(entry, transfer=replace(entry.transfer, state=state))
-        self._resolved.append((entry.seq, state, self._now))
+    def _resolve(self, entry: LedgerEntry, state: State, amount_micros: int | None = None) -> Transfer:
+        """The transfer as it is from now on; `amount_micros` is what was charged."""
+        reserved = entry.transfer.amount_micros
+        charged = reserved if amount_micros is None else amount_micros
+        resolved = replace(entry.transfer, state=state, amount_micros=charged)
+        self._entries[entry.transfer.id] = replace(entry, transfer=resolved)
+        # The row of an entry that is added here holds the amount that was charged.
+        is_partial = charged != reserved and entry.seq < self._first_seq
+        self._resolved.append((entry.seq, state, self._now, charged if is_partial else None))
+        return resolved
 
     def _settle(self, transfer: Transfer) -> None:
         amount = transfer.amount_micros

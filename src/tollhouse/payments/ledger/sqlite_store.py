@@ -156,7 +156,7 @@ def _write(connection: sqlite3.Connection, changes: BatchChanges) -> None:
         # First: an id that was released may be taken again in the same batch.
         put("DELETE FROM transfer WHERE seq = ?", ((seq,) for seq in changes.deleted))
     put("INSERT INTO transfer VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", map(entry_row, changes.added))
-    put("INSERT INTO resolution VALUES (?, ?, ?)", changes.resolved)
+    put("INSERT INTO resolution VALUES (?, ?, ?, ?)", changes.resolved)
     put("INSERT INTO open_reservation VALUES (?, ?)", ((entry.seq, entry.fingerprint) for entry in changes.opened))
     put("DELETE FROM open_reservation WHERE seq = ?", ((seq,) for seq in changes.closed))
     put(_PUT_ACCOUNT, map(account_row, changes.accounts))

@@ -141,7 +141,7 @@ class Store(ABC):
 
 
 # A transfer's row, as `entry_from_row` decodes it.
-ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, t.amount, t.kind, t.memo, t.at, t.owner, t.number,
+ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, coalesce(r.amount, t.amount), t.kind, t.memo, t.at, t.owner, t.number,
     CASE WHEN NOT t.is_reservation THEN 'settled' ELSE coalesce(r.state, 'pending') END, o.fingerprint
     FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq LEFT JOIN open_reservation o ON o.seq = t.seq"""
 ACCOUNT = "SELECT name, balance, reserved, total_in, total_out, posted_count, last_at FROM account"
@@ -157,11 +157,12 @@ _KINDS = """WITH RECURSIVE known(kind) AS (SELECT min(kind) FROM transfer UNION 
     SELECT kind FROM known WHERE kind IS NOT NULL"""
 _COUNTED = """FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
     WHERE t.kind = $2 AND t.at >= $3 AND t.at < $4 AND (NOT t.is_reservation OR r.state = 'posted')"""
-_BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, CAST(sum(t.amount) AS BIGINT), count(*) {_COUNTED}
+_SUM = "CAST(sum(coalesce(r.amount, t.amount)) AS BIGINT)"
+_BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, {_SUM}, count(*) {_COUNTED}
     AND (t.credit = $1 OR t.debit = $1) GROUP BY 1, 2 ORDER BY 1, 2"""
-_BY_PAYER = f"""SELECT t.debit, CAST(sum(t.amount) AS BIGINT), count(*) {_COUNTED} AND t.credit = $1
+_BY_PAYER = f"""SELECT t.debit, {_SUM}, count(*) {_COUNTED} AND t.credit = $1
     GROUP BY t.debit ORDER BY 2 DESC, 1 LIMIT $5"""
-_SPENDING = f"""SELECT {{period}}, t.memo, count(*), CAST(sum(t.amount) AS BIGINT) {_COUNTED} AND t.debit = $1
+_SPENDING = f"""SELECT {{period}}, t.memo, count(*), {_SUM} {_COUNTED} AND t.debit = $1
     GROUP BY 1, 2 ORDER BY 1"""
 
 # The state of every account derived from the transfers; the last column is the sum of its reversals.
@@ -173,13 +174,13 @@ DERIVED = """SELECT name,
     count(posted_at),
     max(posted_at),
     CAST(sum(CASE WHEN kind = 'reversal' AND signed < 0 THEN -signed ELSE 0 END) AS BIGINT)
-    FROM (SELECT t.debit AS name, -t.amount AS signed, t.amount AS held, t.kind,
+    FROM (SELECT t.debit AS name, -coalesce(r.amount, t.amount) AS signed, t.amount AS held, t.kind,
             NOT t.is_reservation OR r.state = 'posted' AS counts,
             t.is_reservation AND r.seq IS NULL AS is_pending,
             CASE WHEN t.is_reservation AND r.state = 'posted' THEN r.at END AS posted_at
         FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
         UNION ALL
-        SELECT t.credit, t.amount, 0, t.kind,
+        SELECT t.credit, coalesce(r.amount, t.amount), 0, t.kind,
             NOT t.is_reservation OR r.state = 'posted',
             t.is_reservation AND r.seq IS NULL,
             CASE WHEN t.is_reservation AND r.state = 'posted' THEN r.at END
@@ -194,6 +195,9 @@ RULES: dict[str, str] = {
         LEFT JOIN transfer t ON t.seq = r.seq WHERE t.seq IS NULL OR NOT t.is_reservation""",
     "is resolved more than once": "SELECT seq FROM resolution GROUP BY seq HAVING count(*) > 1",
     "is resolved as neither posted nor voided": "SELECT seq FROM resolution WHERE state NOT IN ('posted', 'voided')",
+    "was charged for more than was reserved, or for nothing": """SELECT t.id FROM resolution r
+        JOIN transfer t ON t.seq = r.seq
+        WHERE r.amount <= 0 OR r.amount > t.amount OR r.amount IS NOT NULL AND r.state <> 'posted'""",
     "is pending and not listed as open": """SELECT t.id FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
         LEFT JOIN open_reservation o ON o.seq = t.seq
         WHERE t.is_reservation AND r.seq IS NULL AND o.seq IS NULL""",

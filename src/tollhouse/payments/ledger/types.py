@@ -26,7 +26,8 @@ class Transfer(Struct, frozen=True):
     """Money moved from `debit` to `credit`, immutable. `id` is the caller's choice and can be taken once.
 
     The ledger sets `at` (seconds since 1970) and `state`: a move is settled; a reservation is pending until it is
-    posted or voided. An agent's account is `agent:<agent_id>`; `memo` is a small JSON object.
+    posted or voided. Once it is posted, `amount_micros` is what was charged. An agent's account is `agent:<agent_id>`;
+    `memo` is a small JSON object.
     """
 
     id: str
@@ -159,11 +160,15 @@ class Reserve(Struct, frozen=True):
 
 
 class Post(Struct, frozen=True):
-    """Charge a reservation, and store its response; with an origin (owner, number) only if that command made it."""
+    """Charge a reservation, and store its response; with an origin (owner, number) only if that command made it.
+
+    `amount_micros` is what to charge, at most what was reserved; all of it without.
+    """
 
     id: str
     response: StoredResponse | None
     origin: tuple[int, int] | None = None
+    amount_micros: int | None = None
 
 
 class Void(Struct, frozen=True):
@@ -264,13 +269,14 @@ class BatchState(Struct, frozen=True):
 class BatchChanges(Struct, frozen=True):
     """What a batch changes: one result per command, and the rows.
 
-    `resolved` are (seq, state, at) of reservations that were open before or are added here; `opened` the added ones
-    that stay pending; `closed`, `deleted` and `forgotten` are seqs.
+    `resolved` are (seq, state, at, amount) of reservations that were open before or are added here; the amount is set
+    where less was charged than was reserved. `opened` are the added ones that stay pending; `closed`, `deleted` and
+    `forgotten` are seqs.
     """
 
     results: list[Result]
     added: list[LedgerEntry]
-    resolved: list[tuple[int, State, float]]
+    resolved: list[tuple[int, State, float, int | None]]
     opened: list[LedgerEntry]
     closed: list[int]
     deleted: list[int]
