@@ -235,14 +235,14 @@ class Admission:
                 await x402.release(claimed)
                 return Admitted(answer, usage)
             with tracing.span("payment settlement", **{"tollhouse.payment": "x402"}):
-                settled = await payment.settle(x402, claimed, answer, call.request)
+                settled = await payment.settle(x402, claimed, answer, call)
         except BaseException:
             await x402.release(claimed)
             raise
         if isinstance(settled, VerificationFailure):
             await self._attempts.count(visitor.address, payment.party(claimed.payment))
             raise await payment.refused(self._context, x402, call, settled)
-        call.charged_micros = await call.price_micros()
+        call.charged_micros = await call.cost_micros(answer)
         delivered, undelivered = partial(x402.delivered, claimed), partial(x402.undelivered, claimed)
         return Admitted(_with_headers(answer, settled), usage, delivered, undelivered)
 
@@ -299,10 +299,10 @@ class Admission:
                 await (claim.release() if may_be_repeated(answer.status) else claim.void())
             elif is_passed_stream(answer):
                 # Stored as it is now: with the metered stream in it, it would hold itself.
-                whole = partial(self._charge, claim, call, to_stored(answer))
+                whole = partial(self._charge, claim, call, answer, to_stored(answer))
                 answer.stream = MeteredStream(answer, whole=whole, broken=claim.release)
             else:
-                await self._charge(claim, call, to_stored(answer))
+                await self._charge(claim, call, answer, to_stored(answer))
         except Problem as problem:
             await (claim.release() if may_be_repeated(problem.status) else claim.void())
             raise
@@ -311,10 +311,12 @@ class Admission:
             raise
         return answer
 
-    async def _charge(self, claim: Claim, call: Call, stored: StoredResponse) -> None:
+    async def _charge(self, claim: Claim, call: Call, answer: Response, stored: StoredResponse) -> None:
+        """Charge what the answer costs by now: that of a stream may be known only at its end."""
+        cost_micros = await call.cost_micros(answer)
         with tracing.span("payment settlement", **{"tollhouse.payment": "credit"}):
-            await claim.charge(stored)
-        call.charged_micros = await call.price_micros()
+            await claim.charge(stored, cost_micros)
+        call.charged_micros = cost_micros
 
     async def _reopened_on_credit(self, call: Call, caller: WalletCaller, claim: Claim, usage: Headers) -> Admitted:
         """The answer to a call that was charged but did not have all of it; one at a time."""

@@ -17,7 +17,15 @@ from tollhouse.payments.x402.claims import Claimed, PaidResponse
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, Challenge, challenge, payment_invalid, read_payment
 from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.payments import X402
-from tollhouse.payments.x402.types import InvalidReason, Payment, Requirement, Resource, VerificationFailure
+from tollhouse.payments.x402.types import (
+    EXACT,
+    UPTO,
+    InvalidReason,
+    Payment,
+    Requirement,
+    Resource,
+    VerificationFailure,
+)
 from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
 
 # A stranger can send a copy of a payer's authorization, but not one that the payer cannot cover.
@@ -69,7 +77,7 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     if context.per_request.x402 is None or payment is None:
         raise await _required(context, call)
     resource = _resource(context, call)
-    accepts = context.per_request.x402.accepts(await call.price_micros())
+    accepts = await _accepts(context.per_request.x402, call)
     print_of_call = fingerprint(request, await call.body())
     request.watch_disconnect()
 
@@ -90,16 +98,15 @@ async def claim(context: AppContext, call: Call, attempts: Attempts, address: st
     return outcome
 
 
-async def settle(
-    x402: X402, claimed: Claimed, answer: Response, request: HttpRequest
-) -> PaymentHeaders | VerificationFailure:
+async def settle(x402: X402, claimed: Claimed, answer: Response, call: Call) -> PaymentHeaders | VerificationFailure:
     """Settle the payment for an answer, of which the first bytes are there; see X402.settle."""
+    cost_micros = await call.cost_micros(answer) if claimed.requirement.scheme == UPTO else None
     if not is_passed_stream(answer):
-        return await x402.settle(claimed, to_stored(answer))
+        return await x402.settle(claimed, to_stored(answer), cost_micros)
     stream = MeteredStream(answer)
     try:
-        await stream.begin(request)
-        outcome = await x402.settle(claimed, to_stored(answer))
+        await stream.begin(call.request)
+        outcome = await x402.settle(claimed, to_stored(answer), cost_micros)
     except BaseException:
         await stream.discard()
         raise
@@ -116,7 +123,18 @@ def party(payment: Payment) -> str:
 
 async def refused(context: AppContext, x402: X402, call: Call, outcome: VerificationFailure) -> Problem:
     """The 402 for a payment whose settlement moved no money."""
-    return payment_invalid(outcome, _challenge(context, call, x402.accepts(await call.price_micros()), outcome.reason))
+    return payment_invalid(outcome, _challenge(context, call, await _accepts(x402, call), outcome.reason))
+
+
+async def _accepts(x402: X402, call: Call) -> list[Requirement]:
+    """How this call can be paid for: exactly its price, or what it cost of the most that it may cost."""
+    return x402.accepts(await call.price_micros(), UPTO if _is_measured(call) else EXACT)
+
+
+def _is_measured(call: Call) -> bool:
+    """Whether the cost is known only after the answer."""
+    price = call.endpoint.terms.price
+    return price is not None and price.max_micros is not None
 
 
 def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], error: str) -> Challenge:
@@ -127,10 +145,13 @@ def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], 
 
 async def _required(context: AppContext, call: Call) -> Problem:
     x402, price_micros = context.per_request.x402, await call.price_micros()
-    accepts = x402.accepts(price_micros) if x402 else []
+    accepts = await _accepts(x402, call) if x402 else []
     how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
     if call.endpoint.terms.opens_to == "payer":
-        reason, error = f"This request costs {usd(price_micros)} USD.", "Payment required."
+        reason, error = (
+            f"This request costs {'at most ' if _is_measured(call) else ''}{usd(price_micros)} USD.",
+            "Payment required.",
+        )
         others = "Another way to pay: wallet credit, with POST /api/agent/register."
     else:
         reason, error = "Free allowance exceeded for this address.", "Free allowance exceeded: pay for this request."

@@ -272,6 +272,18 @@ class Call:
             self._price_micros = price.micros(units)
         return self._price_micros
 
+    async def cost_micros(self, answer: Response) -> int:
+        """What an answer to this call costs: the price or, where that is only the most, what the answer says.
+
+        An answer that says nothing costs the fixed part. Never more than `price_micros`. Raises Problem.
+        """
+        most, price = await self.price_micros(), self.endpoint.terms.price
+        assert price is not None, "only an endpoint with a price is paid for"
+        if price.max_micros is None:
+            return most
+        cost = price.request_micros if answer.cost_micros is None else answer.cost_micros
+        return min(max(cost, 0), most)
+
     async def _parse(self) -> tuple[Any, Any, str]:
         """The query, the body and the negotiated media type, read once. Raises Problem."""
         if self._parsed is None:

@@ -85,7 +85,7 @@ def create_mutant():
     Ledger.reserve = forgetful
     post, void, release = Ledger.post, Ledger.void, Ledger.release
     # What was reserved under a longer id is settled under it too: the newest of that call.
-    Ledger.post = lambda self, transfer_id, kept: _of_newest(self, post, transfer_id, kept)
+    Ledger.post = lambda self, transfer_id, *rest: _of_newest(self, post, transfer_id, *rest)
     Ledger.void = lambda self, transfer_id: _of_newest(self, void, transfer_id)
     Ledger.release = lambda self, transfer_id: _of_newest(self, release, transfer_id)
     return create()
