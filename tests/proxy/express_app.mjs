@@ -23,6 +23,9 @@ app.get("/whoami", (request, response) => {
 app.get("/photos/:name", (request, response) => {
   response.type("png").send(Buffer.alloc(2500, 7));
 });
+app.get("/compute", (request, response) => {
+  response.set("X-Cost-Usd", String(request.query.cost)).json({ computed: true });
+});
 app.get("/admin/calls", (request, response) => response.json(calls));
 app.get("/broken", () => {
   throw new Error("broken");

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import sys
+from base64 import b64decode
 
 import jsonschema_rs
 import pytest
@@ -44,6 +45,10 @@ access = "payer"
 price_usd = 0.001
 usd_per_kilobyte = 0.001
 max_usd = 0.01
+[routes."GET /compute"]
+access = "payer"
+cost_header = "X-Cost-Usd"
+max_usd = 0.005
 [routes."POST /orders"]
 access = "payer"
 [routes."GET /broken"]
@@ -66,6 +71,7 @@ CALLER_KEY = "canteen-caller-key-of-32-characters-or-more"
 async def chain():
     async with LocalChain.start() as chain:
         await chain.fund_usdc(PAYER.address, 100_000_000)
+        await chain.approve_permit2(PAYER)
         yield chain
 
 
@@ -191,7 +197,7 @@ def clients(tmp_path_factory):
     """The official clients in JavaScript, with their packages beside them."""
     folder = tmp_path_factory.mktemp("clients")
     (folder / "node_modules").symlink_to(node_modules_of(LISTED, "client"))
-    for name in ("pay_v1.mjs", "pay_v2.mjs"):
+    for name in ("pay_v1.mjs", "pay_v2.mjs", "pay_upto.mjs"):
         shutil.copy(CLIENTS / name, folder)
     return folder
 
@@ -225,9 +231,50 @@ async def test_wallet_credit_pays_once_for_an_answer_and_never_for_a_failure(can
     assert wallet.balance()["spent_usd"] == "0.002"
 
 
-def test_price_by_size_is_charged_from_credit(canteen):
-    challenge = canteen.get("/photos/cat").json()
-    assert challenge["accepts"][0]["maxAmountRequired"] == "10000"
+@pytest.mark.parametrize(
+    ("path", "taken"),
+    [
+        ("/compute?cost=0.001234", 1_234),
+        ("/compute?cost=7", 5_000),
+        ("/compute?cost=0", 0),
+        ("/compute?cost=much", 0),
+        ("/photos/cat", 3_500),
+    ],
+)
+@pytest.mark.asyncio(loop_scope="module")
+async def test_official_client_authorizes_a_maximum_and_pays_what_the_answer_cost(canteen, chain, clients, path, taken):
+    before = await token_balance(chain.client, chain.usdc_address, SELLER.address)
+    paid = await paid_by(["node", "pay_upto.mjs"], f"{canteen.root}{path}", clients)
+    assert (paid["status"], paid["settled"]["success"], paid["settled"]["amount"]) == (200, True, str(taken))
+    assert bool(paid["settled"]["transaction"]) == bool(taken)
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == before + taken
+    for resource in (path, "/compute?cost=0.002"):
+        again = canteen.get(resource, headers={"Payment-Signature": paid["sent"]})
+        assert again.status_code == 402
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == before + taken
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_wallet_credit_pays_what_the_answer_cost(canteen, chain):
+    wallet = Wallet(canteen)
+    await wallet.fund(chain, 1_000_000)
+    for cost in ("0.001234", "7", "0"):
+        assert canteen.get(f"/compute?cost={cost}", headers=wallet.agent.headers("/compute")).status_code == 200
+    balance = canteen.get("/api/agent/balance", params={"wallet_address": wallet.agent.address}).json()
+    assert (balance["balance_usd"], balance["reserved_usd"]) == ("0.993766", "0.00")
+    assert (balance["spent_usd"], balance["calls"]) == ("0.006234", 2)
+
+
+def test_measured_price_is_offered_as_a_maximum_and_in_no_other_way(canteen):
+    answer = canteen.get("/compute?cost=1")
+    [offered] = json.loads(b64decode(answer.headers["payment-required"]))["accepts"]
+    assert (offered["scheme"], offered["amount"], offered["extra"]["facilitatorAddress"]) == (
+        "upto",
+        "5000",
+        RELAYER.address,
+    )
+    assert answer.json()["accepts"] == []
+    assert "at most 0.005 USD" in answer.json()["detail"]
 
 
 def test_upstream_gets_its_secret_and_the_callers_identity_but_no_credentials(canteen):
