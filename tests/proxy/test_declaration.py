@@ -1,5 +1,6 @@
 """The declaration of a proxied API: read strictly, every fault named with its line and key, its rules by closeness."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from tollhouse.config.declaration import DeclarationError
 from tollhouse.proxy.declaration import declaration_toml, parse_proxy
 from tollhouse.proxy.declared import Head, UpstreamPart
-from tollhouse.proxy.routes import routes_of
+from tollhouse.proxy.routes import hidden_operations, routes_of
 
 GOOD = """title = "Weather"
 price_usd = 0.002
@@ -158,6 +159,16 @@ def test_other_routes_open_what_no_rule_closes(tmp_path):
     assert served["DELETE /v1/{rest:path}"] == "anyone"
     assert served["GET /admin/{rest:path}"] == served["POST /admin/{rest:path}"] == "refused"
     assert served["GET /v1/now/{city_name}"] == "payer"
+
+
+def test_paths_of_the_server_itself_are_not_served(tmp_path):
+    document = {"openapi": "3.1.0", "paths": {path: {"get": {"responses": {}}} for path in ("/", "/health", "/items")}}
+    (tmp_path / "weather.openapi.json").write_text(json.dumps(document))
+    text = 'title = "x"\n[upstream]\nurl = "http://h"\nopenapi = "weather.openapi.json"\n'
+    declaration = parse_proxy(text, tmp_path / "weather.toml")
+    assert [one.template for one in routes_of(declaration)] == ["/", "/items"]
+    assert [one.template for one in routes_of(declaration, is_at_root=True)] == ["/items"]
+    assert [one.path for one in hidden_operations(declaration, is_at_root=True)] == ["/", "/health"]
 
 
 def test_rule_about_nothing_is_a_fault(tmp_path):

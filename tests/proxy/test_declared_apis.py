@@ -163,6 +163,10 @@ def test_free_calls_are_followed_by_a_402_with_schemas(weather):
     assert answers[0].json()["degrees"] == [1.5, 1.5]
     assert [one.headers["x-ratelimit-remaining"] for one in answers[:3]] == ["2", "1", "0"]
     assert answers[3].json()["accepts"][0]["maxAmountRequired"] == "2000"
+    bazaar = json.loads(b64decode(answers[3].headers["payment-required"]))["extensions"]["bazaar"]
+    jsonschema_rs.validate(bazaar["schema"], bazaar["info"])
+    assert set(bazaar["schema"]["properties"]["input"]["properties"]["queryParams"]["properties"]) == {"days", "unit"}
+    assert bazaar["routeTemplate"] == "/forecast/:city"
 
 
 def test_what_the_upstream_refuses_costs_no_money_and_what_is_not_declared_is_not_there(weather):

@@ -143,12 +143,12 @@ def _show(declaration: ProxyDeclaration) -> None:
     for line in declaration.path.read_text("utf-8").splitlines():
         _say(f"  {line}")
     _say("")
-    routes = [route for route in routes_of(declaration) if route.rule.offered]
+    routes = [route for route in routes_of(declaration, is_at_root=True) if route.rule.offered]
     for route in routes[:MAX_ROUTES_SHOWN]:
         _say(f"  {route.method:6} {route.template.replace('{rest:path}', '…')}: {_access(declaration, route)}")
     if len(routes) > MAX_ROUTES_SHOWN:
         _say(f"  and {len(routes) - MAX_ROUTES_SHOWN} more")
-    for hidden in hidden_operations(declaration):
+    for hidden in hidden_operations(declaration, is_at_root=True):
         _say(f"  {hidden.method:6} {hidden.path}: not served, the path is this server's own")
     _say("")
 

@@ -17,7 +17,10 @@ from tollhouse.http.request import ADDRESS_LIMIT_BYTES, HttpRequest, Upload, che
 from tollhouse.http.request_parser import parse_body, parse_query
 from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
+from tollhouse.logs import logger
 from tollhouse.statistics.recorder import Payment
+
+log = logger("http")
 
 _PARAMETER = re.compile(r"\{(\w+(?::path)?)\}")
 
@@ -85,7 +88,10 @@ class Router:
         """Add one endpoint, which counts as the service's. Raises ValueError for a template that is not one."""
         template = prefix + endpoint.path
         route = Route(service, endpoint, prefix)
-        self._methods(template)[endpoint.method] = route
+        methods = self._methods(template)
+        if (replaced := methods.get(endpoint.method)) is not None and replaced.endpoint.passes_through:
+            log.warning("operation not served: its path is this server's own", method=endpoint.method, path=template)
+        methods[endpoint.method] = route
         if "{" not in template:
             self._loosely.setdefault(_loose(template), {})[endpoint.method] = route
 

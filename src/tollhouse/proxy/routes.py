@@ -19,8 +19,12 @@ from tollhouse.proxy.declared import Access, Pattern, ProxyDeclaration, RouteRul
 from tollhouse.proxy.openapi_document import METHODS, DocumentedOperation
 
 REST = "{rest:path}"
-# Paths of every service, and ids of its operations.
+# Paths of every service, those of a service at the root of a host besides, and ids of a service's operations.
 OWN_PATHS = frozenset({"/health", "/docs", "/mcp", "/llms.txt", "/api/openapi.json", "/api/openapi.yaml"})
+_ROOT_PATHS = frozenset({
+    "/", "/api/keys/create", "/discovery/resources", "/guide", "/keys", "/metrics", "/openapi.json", "/openapi.yaml",
+    "/operator", "/robots.txt", "/sitemap.xml", "/status", "/status.json", "/wallet",
+})  # fmt: skip
 _OWN_IDS = frozenset({"getHealth", "getOpenApiJson", "getOpenApiYaml", "mcp"})
 _FAILURES = ("upstream-unavailable", "upstream-suspended", "upstream-timeout", "invalid-request")
 
@@ -37,17 +41,19 @@ class ProxyRoute:
     access: Access
 
 
-def routes_of(declaration: ProxyDeclaration) -> list[ProxyRoute]:
+def routes_of(declaration: ProxyDeclaration, *, is_at_root: bool = False) -> list[ProxyRoute]:
     """Every route, those of the document first. A route that is not offered is among them if a wider one has its path.
 
-    Paths of this server itself are left out.
+    Paths of this server itself are left out, which has more of them `is_at_root`.
     """
     documented = {
         (one.method, shape(one.path)): one for one in (declaration.document.operations if declaration.document else ())
     }
-    opened = _opened(declaration)
+    opened, own = _opened(declaration), _own_paths(is_at_root=is_at_root)
     routes = []
     for template in _templates(declaration, documented, opened):
+        if template in own:
+            continue
         for method in METHODS:
             operation = documented.get((method, shape(template)))
             pattern, rule = declaration.rule(method, template)
@@ -65,15 +71,21 @@ def routes_of(declaration: ProxyDeclaration) -> list[ProxyRoute]:
     return sorted(routes, key=lambda one: one.operation is None)
 
 
-def hidden_operations(declaration: ProxyDeclaration) -> list[DocumentedOperation]:
+def hidden_operations(declaration: ProxyDeclaration, *, is_at_root: bool = False) -> list[DocumentedOperation]:
     """The operations of the document that cannot be served, because their path is this server's own."""
-    return [one for one in (declaration.document.operations if declaration.document else ()) if one.path in OWN_PATHS]
+    own = _own_paths(is_at_root=is_at_root)
+    return [one for one in (declaration.document.operations if declaration.document else ()) if one.path in own]
 
 
-def endpoints_of_routes(declaration: ProxyDeclaration, handle: Handler) -> list[Endpoint]:
+def _own_paths(*, is_at_root: bool) -> frozenset[str]:
+    return OWN_PATHS | _ROOT_PATHS if is_at_root else OWN_PATHS
+
+
+def endpoints_of_routes(declaration: ProxyDeclaration, handle: Handler, *, is_at_root: bool = False) -> list[Endpoint]:
     """The endpoints of every route, which `handle` passes on."""
     ids = set(_OWN_IDS) | _account_ids()
-    return [_endpoint(declaration, route, handle, ids) for route in routes_of(declaration)]
+    routes = routes_of(declaration, is_at_root=is_at_root)
+    return [_endpoint(declaration, route, handle, ids) for route in routes]
 
 
 def _opened(declaration: ProxyDeclaration) -> list[Pattern]:
@@ -106,7 +118,7 @@ def _templates(
         *exact,
         *(path for one in [*wildcards, *opened] for path in (one.template.rstrip("/"), f"{one.template}{REST}")),
     ]
-    seen = {shape(path) for path in OWN_PATHS}
+    seen: set[str] = set()
     for template in templates:
         if template and (same := shape(template)) not in seen:
             seen.add(same)
@@ -126,6 +138,7 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
             name, method, route.template, f"{route.method} {route.template.replace(REST, '…')}", handler, terms,
             description="Passed on as it is.", path_parameters=_plain_parameters(route.template),
             responses={JSON: {}}, problems=_FAILURES, tag="api", passes_through=True, body_limit_bytes=limit,
+            is_described=declaration.document is None or REST not in route.template,
         )  # fmt: skip
     described, schemas = operation.described, declaration.document.schemas if declaration.document else {}
     takes_json = described.request_body is None or described.json_body is not None

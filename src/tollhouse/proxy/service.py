@@ -63,9 +63,10 @@ async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Serv
         breaker,
     )
     reachability = Reachability(upstream.url, upstream.connect_seconds)
-    for hidden in hidden_operations(declaration):
+    is_at_root = context.settings.service == declaration.name
+    for hidden in hidden_operations(declaration, is_at_root=is_at_root):
         log.warning("operation not served: its path is this server's own", method=hidden.method, path=hidden.path)
-    endpoints = endpoints_of_routes(declaration, proxy.handle)
+    endpoints = endpoints_of_routes(declaration, proxy.handle, is_at_root=is_at_root)
     document = declaration.document
     return Service(
         name=declaration.name,
