@@ -11,8 +11,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
+from tollhouse.questions.execution import singular
 from tollhouse.questions.linking import Item, Linker, Meaning
-from tollhouse.questions.normalise import language_data
+from tollhouse.questions.normalise import fold, language_data
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -21,6 +22,8 @@ TEXT = "text"
 
 _STOPS = frozenset({".", ";", "!", "?", "(", ")", ":"})
 _NEGATORS = ("not", "without", "except", "neither")
+_SUPERLATIVE = ("est", "ste", "sten", "ster", "stes")
+_SUPERLATIVE_BEFORE = frozenset({"most", "least", "mas", "menos", "plus", "moins", "le", "la", "el", "am"})
 _LISTING = ("without", "except")
 _ANY = frozenset({"any", "anyone", "anybody", "every", "everyone", "all", "everything", "anything"})
 # What a word of the vocabulary can be, the most specific first.
@@ -52,6 +55,7 @@ class _State(Struct):
 
     stated: list[_Stated] = field(default_factory=list)
     order: Order | None = None
+    limit: int | None = None
     words: list[tuple[str, bool]] = field(default_factory=list)
     unused: list[str] = field(default_factory=list)
     understood: list[tuple[str, str]] = field(default_factory=list)
@@ -71,7 +75,7 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
     """The rows of a kind that a text describes. The query's words are those left to match as text.
 
     Times such as "last year" are counted from `now`. A word that is denied and not known is a condition on the rows'
-    texts. `ignored` are words for what the data does not have.
+    texts. `ignored` are words for what the data does not have. A superlative of one row has limit 1.
     """
     linked = linker.link(text, now)
     state = _State()
@@ -85,7 +89,7 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
     words = tuple(words for words, negated in state.words if not negated)
     said = " ".join((*(words for _, words in state.understood), *map(repr, where)))
     return Reading(
-        Open(Rows(kind, where[0] if len(where) == 1 else AllOf(where), state.order), words),
+        Open(Rows(kind, where[0] if len(where) == 1 else AllOf(where), state.order, state.limit), words),
         understood=tuple(state.understood),
         ignored=tuple(state.unused),
         corrected=tuple((typed, correction) for typed, correction in linked.corrected if typed in said),
@@ -109,7 +113,7 @@ def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _
         ordered = _ordered_noun(items, index, kind)
         if ordered is not None:
             name, is_upward = ordered
-            _take_order(item.text, Order(name, descending=item.says("most") == is_upward), state)
+            _take_order(items, index, Order(name, descending=item.says("most") == is_upward), state)
             return index + 2
     if meaning is not None:
         _take_meaning(meaning, linker, items, index, state)
@@ -136,7 +140,7 @@ def _take_meaning(meaning: Meaning, linker: Linker, items: Sequence[Item], index
     elif meaning.role == "range":
         _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
     elif meaning.role == "extreme":
-        _take_order(item.text, Order(meaning.name, descending=bool(meaning.value)), state)
+        _take_order(items, index, Order(meaning.name, descending=bool(meaning.value)), state)
     else:
         _take_noun(linker.attribute(meaning), items, index, state)
 
@@ -223,12 +227,27 @@ def _take_time(attribute: str, words: str, phrase: TimePhrase, state: _State) ->
         _flush(state, words)
 
 
-def _take_order(words: str, order: Order, state: _State) -> None:
+def _take_order(items: Sequence[Item], index: int, order: Order, state: _State) -> None:
     """A superlative orders; a comparative without a measure does so as well. A denied one says nothing."""
     if state.negations % 2 == 0 and state.order is None:
         state.order = order
-        state.understood.append((order.by, words))
+        state.limit = 1 if is_superlative(items[index]) and not _is_of_several(items, index) else None
+        state.understood.append((order.by, items[index].text))
     state.negations, state.is_after_negator = 0, False
+
+
+def is_superlative(item: Item) -> bool:
+    """Whether a phrase is a superlative: "cheapest", "least firm", "der günstigste", "le plus ferme"."""
+    words = fold(item.text).split()
+    return item.says("most", "least") or words[0] in _SUPERLATIVE_BEFORE or words[-1].endswith(_SUPERLATIVE)
+
+
+def _is_of_several(items: Sequence[Item], index: int) -> bool:
+    """Whether a number or a plural says that more than one row is meant: "the three cheapest", "cheapest beds"."""
+    beside = items[max(0, index - 1) : index + 2 : 2]
+    is_counted = any(item.number is not None and not item.find("value", "range") for item in beside)
+    nouns = [item.text.lower() for item in items[index:] if item.find("kind")]
+    return is_counted or (bool(nouns) and nouns[0] != singular(nouns[0]))
 
 
 def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> tuple[str, bool] | None:

@@ -88,6 +88,20 @@ def test_description_becomes_filters(words, expected):
     assert filters(words) == expected
 
 
+@pytest.mark.parametrize(
+    ("words", "limit"),
+    [
+        ("cheapest king", 1),
+        ("the least firm bed", 1),
+        ("cheapest mattresses", None),
+        ("cheap king", None),
+        ("two cheapest kings", None),
+    ],
+)
+def test_superlative_of_one_thing_has_a_limit(words, limit):
+    assert read_description(words, WORDS.linker, "product").query.rows.limit == limit
+
+
 def test_alternatives_on_several_fields_are_one_group():
     where = read_description("latex or under 500", WORDS.linker, "product").query.rows.where
     (part,) = Translator(WORDS.trials).parts(where)

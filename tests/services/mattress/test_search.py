@@ -28,6 +28,15 @@ def test_described_product_is_found(mattress, everything):
     assert "relaxed" not in applied["understood"]
 
 
+def test_superlative_names_its_products(mattress, everything):
+    page = mattress.get("/api/search", params={"q": "cheapest king", "limit": 1}).json()
+    kings = [p for p in everything if p["size"] == "King"]
+    least = min(p["sale_price"] for p in kings)
+    best = page["applied_filters"]["understood"]["best"]
+    assert set(best) == {p["id"] for p in kings if p["sale_price"] == least}
+    assert page["total"] == len(kings)
+
+
 def test_one_word_is_matched_in_title_and_description(mattress, everything):
     for word in ("bamboo", "graphite", "latex", "firm", "queen"):
         found = {p["id"] for p in mattress.products("/api/search", q=word)["products"]}

@@ -65,5 +65,5 @@ async def ask(turns: Sequence[str]) -> Answer:
         return Answer("The text names no property of a mattress.", refusal=Refusal("unclear", understanding.unused))
     if understanding.relaxed:
         return Answer(f"0 products match. Without {', '.join(understanding.relaxed)}: {search.result.total}.")
-    ids = tuple(str(item["id"]) for item in search.result.items)
+    ids = understanding.best or tuple(str(item["id"]) for item in search.result.items)
     return Answer(f"{search.result.total} products match.", value=float(search.result.total), ids=ids)

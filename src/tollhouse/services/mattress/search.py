@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
-from typing import Protocol, get_args
+from typing import Any, Protocol, get_args
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,7 @@ from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
 from tollhouse.services.mattress.attributes.derive import name_measures
-from tollhouse.services.mattress.described_filters import DROPPABLE, Part, Translator, merged
+from tollhouse.services.mattress.described_filters import DROPPABLE, Group, Part, Translator, merged
 from tollhouse.services.mattress.vocabulary import (
     PRODUCT,
     brand_names,
@@ -25,6 +25,10 @@ from tollhouse.services.mattress.vocabulary import (
     trial_nights,
 )
 
+# What other things have as well.
+_OF_ANYTHING = frozenset({"price", "discount", "on_sale", "in_stock", "availability", "size", "brand", "retailer"})
+# So many products are equally good at most.
+MOST_EQUALS = 25
 # As few parts as possible are dropped; if this many are not enough, all of them.
 MAX_DROPPED = 3
 
@@ -34,7 +38,7 @@ class Understanding(Struct, frozen=True, omit_defaults=True):
 
     `conditions` are filters that no parameter expresses. `text` was searched as words, and `unused` are the words that
     changed nothing. `corrected` are typos with their corrections; `relaxed` are the parts that were dropped, the least
-    important first.
+    important first. `best` are the products that a superlative means, by id: all that are equally cheap.
     """
 
     words: dict[str, str] = {}
@@ -44,6 +48,7 @@ class Understanding(Struct, frozen=True, omit_defaults=True):
     unused: tuple[str, ...] = ()
     corrected: dict[str, str] = {}
     relaxed: tuple[str, ...] = ()
+    best: tuple[str, ...] = ()
 
 
 class ProductSearch(Struct, frozen=True):
@@ -91,7 +96,7 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
     sort = _sort(described.rows.order)
     if await _is_matched_word(catalogue, known.linker, text, reading):
         return await _search_words(catalogue, query)
-    if not (parts or sort):
+    if not (parts or sort) or await _is_of_something_else(catalogue, known.linker, text, described.words, parts):
         return await _search_undescribed(catalogue, known.linker, query, (*described.words, *reading.ignored))
     given = query.applied().keys()
     for part in parts:
@@ -142,6 +147,20 @@ async def _search_undescribed(
     return ProductSearch(nothing, query, Understanding(unused=tuple(dict.fromkeys(words))))
 
 
+async def _is_of_something_else(
+    catalogue: Searchable, linker: Linker, text: str, phrases: Sequence[str], parts: Sequence[Part]
+) -> bool:
+    """Whether a text with words that no product has says nothing that only mattresses have: an electric bike."""
+    words = [word for phrase in phrases for word in phrase.split() if word.casefold() not in STOPWORDS]
+    if not words or any(part.attribute not in _OF_ANYTHING for part in parts):
+        return False
+    if any(item.find("kind") for item in linker.link(text).items):
+        return False
+    known = [word for word in words if await _is_matched(catalogue, linker, word)]
+    described = [word for part in parts for word in part.words.split()]
+    return len(words) - len(known) >= max(2, len(described)) and len(known) * 2 <= len(words)
+
+
 async def _is_matched(catalogue: Searchable, linker: Linker, word: str) -> bool:
     """Whether a product has the word. An ordinary word is no typo of another."""
     if word.casefold() in STOPWORDS:
@@ -162,6 +181,7 @@ async def _search_parts(
     applied, dropped = await _first_match(catalogue, ordered, parts)
     parameters, groups = merged(applied)
     filters = msgspec.structs.replace(ordered, **parameters)
+    is_superlative = described.rows.limit == 1 and order == sort
     understanding = Understanding(
         words={name: part.words for part in applied for name in part.parameters},
         conditions=tuple(part.words for part in applied if part.where),
@@ -169,8 +189,23 @@ async def _search_parts(
         unused=tuple(dict.fromkeys((*described.words, *reading.ignored))),
         corrected=dict(reading.corrected),
         relaxed=dropped,
+        best=await _best(catalogue, filters, groups) if is_superlative else (),
     )
     return ProductSearch(await catalogue.search(catalogue_query(filters, where=groups)), filters, understanding)
+
+
+async def _best(catalogue: Searchable, filters: SearchQuery, groups: tuple[Group, ...]) -> tuple[str, ...]:
+    """The first products of the order, all with the same value."""
+    query = catalogue_query(msgspec.structs.replace(filters, offset=0, limit=MOST_EQUALS), where=groups)
+    items = (await catalogue.search(query)).items
+    return tuple(str(item["id"]) for item in items if _ordered(item, query.sort) == _ordered(items[0], query.sort))
+
+
+def _ordered(item: Mapping[str, Any], sort: str) -> object:
+    """What a product is ordered by."""
+    price, name = float(item["sale_price"]), sort.removeprefix("-")
+    derived = {"current_price": price, "discount": round(1 - price / (float(item["price"]) or 1.0), 4)}
+    return derived[name] if name in derived else item.get(name)
 
 
 async def _first_match(
