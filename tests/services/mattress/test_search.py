@@ -29,7 +29,7 @@ def test_described_product_is_found(mattress, everything):
 
 
 def test_superlative_names_its_products(mattress, everything):
-    page = mattress.get("/api/search", params={"q": "cheapest king", "limit": 1}).json()
+    page = mattress.products("/api/search", q="cheapest king", limit=1)
     kings = [p for p in everything if p["size"] == "King"]
     least = min(p["sale_price"] for p in kings)
     best = page["applied_filters"]["understood"]["best"]
