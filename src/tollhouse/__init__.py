@@ -15,7 +15,10 @@ _PLACES = {
     "tollhouse.errors": ("Problem",),
     "tollhouse.http.endpoint": ("Endpoint", "Example", "Request", "Response", "endpoint", "endpoints_of"),
     "tollhouse.http.service": ("Component", "Service"),
-    "tollhouse.http.terms": ("FREE", "KEY_OR_AGENT", "Terms", "free_then_paid", "key_with"),
+    "tollhouse.http.terms": ("FREE", "KEY_OR_AGENT", "Price", "Terms", "free_then_paid", "key_with"),
+    "tollhouse.middleware.call": ("TollCall",),
+    "tollhouse.middleware.middleware": ("TollMiddleware",),
+    "tollhouse.middleware.toll": ("Toll", "toll"),
     "tollhouse.services": ("load_settings",),
 }
 _MODULES = {name: module for module, names in _PLACES.items() for name in names}

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
@@ -47,6 +47,8 @@ RESTART_TASK_SECONDS = 5.0
 BEAT_SECONDS = 15.0
 LONGEST_TASK = 80
 SERVER = "server"
+
+Build = Callable[[AppContext, Sequence[Service], Service, StatusBoard], Server]
 MOUNTS = 8
 SWEEP_LEDGER_SECONDS = 60.0
 
@@ -104,17 +106,25 @@ def create_app(settings: Settings | None = None, *, services: Mapping[str, Open]
 
 @contextlib.asynccontextmanager
 async def serving(
-    settings: Settings, *, is_guest: bool = False, services: Mapping[str, Open] | None = None
+    settings: Settings,
+    *,
+    is_guest: bool = False,
+    services: Mapping[str, Open] | None = None,
+    build: Build | None = None,
 ) -> AsyncIterator[Server]:
-    """The running server with its background tasks, until the block ends. A guest shares its process with others."""
+    """The running server with its background tasks, until the block ends. A guest shares its process with others.
+
+    `build` makes the server of what is open; by default, one with the console.
+    """
+    make = build or _server
     async with open_tracing(settings.otlp_url, __version__), open_context(settings) as context:
         opened = await _open_services(context, services)
         accounts = _accounts(context)
         # The token exists before the first request, and a damaged one stops the start.
         await asyncio.to_thread(lambda: context.operator.token)
         board = StatusBoard(context, opened)
-        server = _server(context, opened, accounts, board)
-        server.at = lru_cache(MOUNTS)(partial(_mounted, context, opened, accounts))
+        server = make(context, opened, accounts, board)
+        server.at = lru_cache(MOUNTS)(partial(_mounted, make, context, opened, accounts))
         per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
         per_process += [(service.name, task) for service in opened for task in service.per_process_tasks]
         tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
@@ -291,10 +301,12 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
     return Server(settings, admission, router, hosts, operator_router, context.statistics.recorder)
 
 
-def _mounted(context: AppContext, services: Sequence[Service], accounts: Service, root_path: str) -> Server:
+def _mounted(
+    make: Build, context: AppContext, services: Sequence[Service], accounts: Service, root_path: str
+) -> Server:
     """The same server below a path at which another application has mounted it: its links begin with that path."""
     own = replace(context, settings=replace(context.settings, root_path=root_path))
-    return _server(own, services, accounts, StatusBoard(own, services))
+    return make(own, services, accounts, StatusBoard(own, services))
 
 
 def _operator_router(context: AppContext, services: Sequence[Service]) -> Router:

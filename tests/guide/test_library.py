@@ -1,16 +1,19 @@
 """The programs of docs/library.md, run as they stand: each is an application with its own lifespan."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+import sys
+from types import ModuleType
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.guide.documents import ROOT, blocks
+from tests.middleware.apps import forget_django
+from tests.middleware.conftest import UNCLOSED, collected  # noqa: F401 - a fixture
+from tests.middleware.lifespan import running
 
 PAGE = ROOT / "docs" / "library.md"
+pytestmark = pytest.mark.filterwarnings(UNCLOSED)
+
 PROGRAMS = [block for block in blocks(PAGE) if block.language == "python"]
 
 
@@ -22,26 +25,11 @@ def names(request, data_dir, monkeypatch) -> dict[str, Any]:
     monkeypatch.setenv("TOLLHOUSE_BACKGROUND_WORK", "false")
     monkeypatch.chdir(data_dir)
     (program,) = (block for block in PROGRAMS if request.param in block.text)
-    names: dict[str, Any] = {"__name__": "program"}
-    exec(compile(program.text, "program.py", "exec"), names)  # noqa: S102 - the documentation's own programs
-    return names
-
-
-@contextlib.asynccontextmanager
-async def running(app: Any) -> AsyncIterator[httpx2.AsyncClient]:
-    """A client of the application, between the start and the end of its lifespan."""
-    heard: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-    told: asyncio.Queue[dict[str, str]] = asyncio.Queue()
-    living = asyncio.create_task(
-        app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, heard.get, told.put)
-    )
-    await heard.put({"type": "lifespan.startup"})
-    assert (await told.get())["type"] == "lifespan.startup.complete"
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://test") as client:
-        yield client
-    await heard.put({"type": "lifespan.shutdown"})
-    assert (await told.get())["type"] == "lifespan.shutdown.complete"
-    await living
+    module = ModuleType("program")
+    monkeypatch.setitem(sys.modules, "program", module)
+    forget_django()
+    exec(compile(program.text, "program.py", "exec"), vars(module))  # noqa: S102 - the documentation's own programs
+    return vars(module)
 
 
 @pytest.mark.parametrize("names", ["create_app"], indirect=True)
@@ -49,3 +37,19 @@ async def test_mounted_server_answers_below_its_path(names):
     async with running(names["app"]) as client:
         assert (await client.get("/paid/defense/health")).status_code == 200
         assert (await client.post("/paid/api/keys/create", json={"email": "ada@example.org"})).status_code == 200
+
+
+FRAMEWORKS = ["from fastapi", "middleware=[Middleware(", "from litestar", "from django"]
+
+
+@pytest.mark.parametrize("names", FRAMEWORKS, indirect=True, ids=["FastAPI", "Starlette", "Litestar", "Django"])
+async def test_application_has_a_toll_on_its_route(names):
+    async with running(names["app"]) as client:
+        answer = await client.get("/forecast/Bern")
+        assert (answer.status_code, answer.json()["city"]) == (200, "Bern")
+        assert (answer.headers["x-ratelimit-limit"], answer.headers["x-ratelimit-remaining"]) == ("50", "49")
+        assert (await client.post("/api/keys/create", json={"email": "ada@example.org"})).status_code == 200
+
+
+def test_every_program_is_run():
+    assert len(PROGRAMS) == len(FRAMEWORKS) + 1

@@ -194,12 +194,16 @@ async def send_response(response: Response, usage: Headers, request: HttpRequest
     return response.status
 
 
+_ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
+
+
 async def _pass_on(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
     """Send somebody else's response as it is, with the headers that browsers and callers of this server rely on."""
     exposed = [value for name, value in response.headers if name == b"access-control-expose-headers"]
+    origin = () if any(name == b"access-control-allow-origin" for name, _ in response.headers) else _ANY_ORIGIN
     headers: Headers = [
         (b"x-request-id", request.id.encode()),
-        (b"access-control-allow-origin", b"*"),
+        *origin,
         (b"access-control-expose-headers", b", ".join((_READABLE_BY_PAGES, *exposed))),
         *(header for header in response.headers if header[0] != b"access-control-expose-headers"),
         *usage,

@@ -1,0 +1,156 @@
+"""`TollMiddleware`: an ASGI application whose routes have terms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+from urllib.parse import quote
+
+from msgspec import structs
+
+from tollhouse import logs
+from tollhouse.accounts.agent_endpoints import AgentEndpoints
+from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
+from tollhouse.accounts.key_endpoints import KeyEndpoints
+from tollhouse.accounts.plans import Plans
+from tollhouse.admission.admission import Admission
+from tollhouse.admission.context import AppContext
+from tollhouse.app import serving
+from tollhouse.config.settings import Settings
+from tollhouse.console.status import StatusBoard
+from tollhouse.errors import Problem
+from tollhouse.http.application import Application as ServerApplication
+from tollhouse.http.endpoint import JSON, Endpoint, Method
+from tollhouse.http.request import HttpRequest, Receive, Scope, Send
+from tollhouse.http.response import render_problem, send_response
+from tollhouse.http.router import Route, Router
+from tollhouse.http.server import Server
+from tollhouse.http.service import Service
+from tollhouse.middleware.exchange import APP_SCOPE, FAILURE, App, Application
+from tollhouse.middleware.lifespan import Lifespan
+from tollhouse.middleware.routes import Routes, TolledRoute, local_path
+from tollhouse.middleware.toll import Toll
+from tollhouse.services import load_settings
+
+TOLLED = "tollhouse.tolled"
+HANDLER = "tollhouse.handler"
+BODY_LIMIT_BYTES = 104_857_600
+
+_ACCOUNT_PATHS = frozenset(
+    member.__endpoint__["path"]
+    for kind in (KeyEndpoints, AgentEndpoints, CheckoutEndpoints)
+    for member in vars(kind).values()
+    if hasattr(member, "__endpoint__")
+)
+
+
+class _TollRouter(Router):
+    """Routes what the middleware says has a toll, besides the endpoints of accounts."""
+
+    def __init__(self, service: Service, plans: Plans, accounts: Service) -> None:
+        super().__init__()
+        self._service = service
+        self._plans = plans
+        self._tolled: dict[TolledRoute, Route] = {}
+        self.mount(accounts, "")
+
+    def find(self, request: HttpRequest) -> tuple[Route, dict[str, str]]:
+        tolled: TolledRoute | None = request.scope.get(TOLLED)
+        if tolled is None:
+            return super().find(request)
+        if tolled not in self._tolled:
+            self._tolled[tolled] = Route(self._service, self._endpoint(tolled, request.scope[HANDLER]), "")
+        return self._tolled[tolled], {}
+
+    def _endpoint(self, tolled: TolledRoute, application: Application) -> Endpoint:
+        terms = tolled.toll.terms(f"{self._service.name} {tolled.path}")
+        if terms.opens_to == "key":
+            terms = structs.replace(terms, minimum_tier=next(iter(self._plans.including(terms.entitlement)), ""))
+        return Endpoint(
+            tolled.id, cast("Method", tolled.method), tolled.path, tolled.summary, application.handle, terms,
+            responses={JSON: {}}, passes_through=True, body_limit_bytes=application.body_limit_bytes,
+        )  # fmt: skip
+
+
+class TollMiddleware:
+    """An ASGI application with a toll on some of its routes; the others are called as if it were not there.
+
+    `routes` is a table of routes with their terms, such as `{"GET /reports/{id}": toll("0.01")}`; None leaves a route
+    without. The first that covers a request decides. In Starlette, FastAPI and Litestar the decorator `@toll(...)` on a
+    handler does the same. Keys, plans, allowances, credit and x402 are those of the settings, by default the ones in
+    effect; the endpoints of accounts (`/api/keys/create`, `/api/agent/register`, …) are at the application's root.
+    `name` is the service in statistics and the ledger. A tolled route takes bodies of up to `body_limit_bytes`.
+
+        app = TollMiddleware(app, routes={"GET /forecast": toll("0.002", free_per_day=50)})
+
+    It starts and stops with the application's lifespan, or starts with the first request to it. Raises ValueError for a
+    route that is not one, SettingError.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        routes: Mapping[str, Toll | None] | None = None,
+        settings: Settings | None = None,
+        name: str = "api",
+        body_limit_bytes: int = BODY_LIMIT_BYTES,
+    ) -> None:
+        settings = replace(load_settings() if settings is None else settings, service="", hosts={})
+        logs.configure_events(settings.log_level)
+        self._app = app
+        self._name = name
+        self._routes = Routes(app, routes or {})
+        self._application = Application(app, name, body_limit_bytes)
+        opened = partial(serving, settings, is_guest=True, services={name: self._open}, build=_build)
+        self._server = ServerApplication(opened)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI 3."""
+        if scope["type"] == "lifespan":
+            await Lifespan(self._app, self._server).run(scope, receive, send)
+        elif scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif local_path(scope) in _ACCOUNT_PATHS:
+            await self._server(scope, receive, send)
+        else:
+            try:
+                tolled = self._routes.find(scope)
+            except Problem as problem:
+                request = HttpRequest(scope, receive)
+                await send_response(render_problem(problem, request.id), [], request, send)
+                return
+            if tolled is None:
+                await self._app(scope, receive, send)
+            else:
+                await self._admit(tolled, scope, receive, send)
+
+    async def aclose(self) -> None:
+        """Stop the toll, where no lifespan does."""
+        await self._server.__aexit__()
+
+    async def _admit(self, tolled: TolledRoute, scope: Scope, receive: Receive, send: Send) -> None:
+        inner = {
+            **scope,
+            # The path as the application reads it: decoded once, whatever was encoded.
+            "raw_path": quote(scope["path"]).encode(),
+            APP_SCOPE: scope,
+            TOLLED: tolled,
+            HANDLER: self._application,
+        }
+        await self._server(inner, receive, send)
+        if failure := inner.get(FAILURE):
+            # The client has its 500. The application's own reports of errors are outside.
+            raise failure
+
+    async def _open(self, context: AppContext) -> Service:
+        async def health() -> dict[str, Any]:
+            return {"status": "ok", "uptime_seconds": context.uptime_seconds()}
+
+        return Service(self._name, self._name, "1", "", [], health, {"type": "object"})
+
+
+def _build(context: AppContext, services: Sequence[Service], accounts: Service, _board: StatusBoard) -> Server:
+    """A server of the tolled routes and the accounts: its pages and documents are the application's own."""
+    router = _TollRouter(services[0], context.plans, accounts)
+    return Server(context.settings, Admission(context), router, {}, Router(), context.statistics.recorder)

@@ -1,0 +1,67 @@
+"""Calls through the middleware that are paid for on the local chain, and what an application that fails costs."""
+
+import httpx2
+import pytest
+import pytest_asyncio
+
+from tests.middleware.apps import of_starlette
+from tests.middleware.conftest import UNCLOSED
+from tests.middleware.lifespan import running
+from tests.servers.databases import migrated_copy
+from tollhouse import Settings
+from tollhouse.client import Payer
+from tollhouse.payments.chain.contracts import token_balance
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+
+PAYER, SELLER, RELAYER = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
+PRICE = 2_000
+
+pytestmark = pytest.mark.filterwarnings(UNCLOSED)
+
+
+@pytest_asyncio.fixture
+async def chain():
+    async with LocalChain.start() as chain:
+        await chain.fund_usdc(PAYER.address, 1_000_000)
+        yield chain
+
+
+async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(chain, tmp_path):
+    settings = Settings(
+        data_dir=str(migrated_copy(tmp_path)),
+        free_per_ip_per_day=1,
+        evm_rpc_url=chain.url,
+        x402_pay_to=SELLER.address,
+        x402_facilitator_key=RELAYER.private_key,
+    )
+
+    async def earned() -> int:
+        return await token_balance(chain.client, chain.usdc_address, SELLER.address)
+
+    async with running(of_starlette(settings), raises=False) as client:
+        for at in ("once", "soon"):
+            for _ in range(3):
+                assert (await client.get(f"/broken?at={at}")).status_code == 500
+        assert (await client.get("/paid")).status_code == 200
+        challenge = await client.get("/paid")
+        assert challenge.status_code == 402
+        assert challenge.json()["accepts"][0]["resource"] == "http://test/paid"
+        payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
+        paid = await client.get("/paid", headers=payment)
+        assert (paid.status_code, paid.json()["payment"]) == (200, "x402")
+        assert await earned() == PRICE
+        refused = await client.post("/paid", headers=payment)
+        assert (refused.status_code, refused.json()["code"]) == (402, "payment-invalid")
+        for at in ("once", "soon"):
+            await _use_up(client, at)
+            challenge = await client.get(f"/broken?at={at}")
+            assert challenge.status_code == 402, challenge.text
+            payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
+            assert (await client.get(f"/broken?at={at}", headers=payment)).status_code == 500
+        assert await earned() == PRICE
+
+
+async def _use_up(client: httpx2.AsyncClient, at: str) -> None:
+    """Answers of this route that count on its allowance."""
+    for _ in range(3):
+        assert (await client.get(f"/broken?at={at}&fine=yes")).status_code in {200, 402}
