@@ -1,4 +1,4 @@
-"""Discovery documents: robots.txt, sitemap.xml, llms.txt, API catalogue (RFC 9727), A2A card, security.txt (RFC 9116).
+"""Discovery documents: robots.txt, sitemap.xml, llms.txt, API catalogue (RFC 9727), security.txt (RFC 9116).
 
 Those at the root of a host describe every service, those under a service's prefix only that one.
 """
@@ -27,7 +27,6 @@ JSON = "application/json"
 XML = "application/xml"
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 SECURITY_VALID = timedelta(days=180)
-A2A_VERSION = "0.3.0"
 
 _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 
@@ -42,7 +41,7 @@ def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: S
         "/.well-known/api-catalog": (_catalog(root, described), LINKSET),
     }
     fixed = [_page(path, body, media_type) for path, (body, media_type) in made.items()]
-    return [*fixed, _card_page(settings, list(zip(services, prefixes, strict=True))), _security(settings)]
+    return [*fixed, _security(settings)]
 
 
 def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
@@ -102,16 +101,6 @@ def _catalog(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     return msgspec.json.encode({"linkset": linkset})
 
 
-def _card_page(settings: Settings, mounted: Sequence[tuple[Service, str]]) -> Endpoint:
-    """The card has absolute URLs."""
-
-    async def card(request: Request[None, None]) -> Response:
-        base = base_url(settings, request)
-        return Response(_card(base, [(service, f"{base}{prefix}") for service, prefix in mounted]))
-
-    return page_endpoint("/.well-known/agent-card.json", card, JSON)
-
-
 def base_url(settings: Settings, request: Request[Any, None]) -> str:
     """The URL of the root: the public one, else that of the requested host."""
     return settings.public_url.rstrip("/") or f"http://{_requested_host(request)}{settings.root_path}"
@@ -120,39 +109,6 @@ def base_url(settings: Settings, request: Request[Any, None]) -> str:
 def _requested_host(request: Request[Any, None]) -> str:
     host = request.http.header(b"host") if request.http else ""
     return host if _HOST.fullmatch(host) else "localhost"
-
-
-def _card(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
-    """A static A2A agent card. Its interfaces are MCP and plain HTTP, not A2A itself."""
-    skills = [
-        {
-            "id": f"{service.name}.{endpoint.id}",
-            "name": endpoint.summary,
-            "description": f"{endpoint.method} {base}{endpoint.path}. {price_sentence(endpoint.terms)}",
-            "tags": [service.name, *([endpoint.tag] if endpoint.tag else [])],
-        }
-        for service, base in described
-        for endpoint in service.endpoints
-        if endpoint.is_described and endpoint.tag != "about"
-    ]
-    tooled = [base for service, base in described if any(one.is_tool for one in service.endpoints)]
-    interfaces = [{"url": f"{base}/mcp", "transport": "MCP"} for base in tooled]
-    interfaces = interfaces or [{"url": root, "transport": "HTTP+JSON"}]
-    card: dict[str, Any] = {
-        "protocolVersion": A2A_VERSION,
-        "name": "Tollhouse",
-        "description": "; ".join(service.title for service, _ in described),
-        "url": interfaces[0]["url"],
-        "preferredTransport": interfaces[0]["transport"],
-        "additionalInterfaces": interfaces,
-        "documentationUrl": f"{root}/llms.txt",
-        "version": __version__,
-        "capabilities": {"streaming": False, "pushNotifications": False},
-        "defaultInputModes": [JSON],
-        "defaultOutputModes": [JSON],
-        "skills": skills,
-    }
-    return msgspec.json.encode(card)
 
 
 def _security(settings: Settings) -> Endpoint:

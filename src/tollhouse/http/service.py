@@ -34,6 +34,21 @@ Health = Callable[[], Awaitable[Struct | dict[str, Any]]]
 Work = Callable[[], Awaitable[None]]
 
 
+class AnsweringOperation(Struct, frozen=True):
+    """The operation of a service that answers a message in words, for agents that talk (A2A).
+
+    `argument` takes the message, and is empty where the answer is always the same. `reply` is the member of the JSON
+    answer that has the reply in words; empty where the answer is a list. `conversation` is both the argument and the
+    member that continue a conversation. `examples` are messages that it answers.
+    """
+
+    operation: str
+    argument: str
+    reply: str = ""
+    conversation: str = ""
+    examples: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Service:
     """`health` gives the response of `GET /health`, and `health_schema` is its type, or a JSON Schema.
@@ -42,6 +57,7 @@ class Service:
     both run until the process ends.
     `components` are the sources and datasets that the status page shows; any process may call it.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
+    `assistant` answers messages in words; without one the service has no part in conversations.
     `has_accounts`: the account endpoints stand under the prefix of this service too, as its specification writes them.
     `schemas` are the components that the described parts of endpoints refer to.
     """
@@ -61,3 +77,4 @@ class Service:
     front_page: FrontPageEntry | None = None
     has_accounts: bool = False
     schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
+    assistant: AnsweringOperation | None = None

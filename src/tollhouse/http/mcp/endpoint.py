@@ -9,7 +9,6 @@ import contextlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from time import perf_counter
 from typing import Any
 
 import msgspec
@@ -18,20 +17,17 @@ from msgspec import Struct
 from tollhouse import __version__, tracing
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http.call_record import record_call
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.host_openapi import operation_name
 from tollhouse.http.hosts import OwnHosts
+from tollhouse.http.inner_calls import Headers, InnerCalls
 from tollhouse.http.mcp import tools
-from tollhouse.http.request import HttpRequest, check_head
+from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import render_problem
-from tollhouse.http.router import Admission, Admitted, Call, Route
+from tollhouse.http.router import Admission, Admitted, Route
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
-from tollhouse.logs import logger
 from tollhouse.statistics.recorder import Recorder
-
-log = logger("http")
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
@@ -42,15 +38,6 @@ UNSUPPORTED_VERSION = -32022
 
 PAYMENT, PAYMENT_RESPONSE = "x402/payment", "x402/payment-response"
 
-# Headers that a tool call passes on.
-_CREDENTIALS = (
-    b"authorization",
-    b"x-agent-address",
-    b"x-agent-nonce",
-    b"x-agent-signature",
-    b"x-forwarded-for",
-    b"host",
-)
 _STATUS = {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400}
 
 Json = dict[str, Any]
@@ -95,10 +82,8 @@ class McpEndpoint:
         routes: Mapping[str, Route],
         recorder: Recorder | None = None,
     ) -> None:
-        self._settings = settings
-        self._recorder = recorder or Recorder()
         self._hosts = OwnHosts(settings)
-        self._admission = admission
+        self._calls = InnerCalls(settings, admission, recorder)
         self._server = server
         self._routes = routes
         self._tools = [
@@ -178,28 +163,12 @@ class McpEndpoint:
             tool_request = tools.build_request(route.endpoint, arguments)
         except ValueError as error:
             raise RpcError(INVALID_PARAMS, f"{error}.") from None
-        # The message was read: from here on only a disconnect can follow.
-        request.watch_disconnect()
-        inner, admitted, refusal, begun = _inner(route, tool_request, meta, request), None, None, perf_counter()
-        call = Call(self._settings, inner, route, tool_request.path_parameters, tool=str(params["name"]))
         try:
-            check_head(inner)
-            admitted = await self._admission.admit(call)
-            result = await _succeeded(admitted)
+            result, admitted = await self._calls.perform(
+                route, tool_request, request, _succeeded, _payment(meta), str(params["name"])
+            )
         except Problem as problem:
-            refusal = problem
-        except Exception:
-            log.exception("unexpected failure", request_id=request.id, path=inner.path)
-            refusal = Problem("internal-error", "Internal error.")
-        if refusal is not None and admitted is not None and admitted.undelivered is not None:
-            admitted.undelivered()
-        inner.end()
-        ended, status = perf_counter(), refusal.status if refusal else 200
-        address = call.address or request.peer
-        record_call(self._recorder, inner, route, call, status, refusal, address, ended - begun, ended)
-        if refusal or admitted is None:
-            assert refusal is not None, "a call that was not admitted raised"
-            return _failed(refusal, request.id), None
+            return _failed(problem, request.id), None
         return result, admitted if admitted.is_paid else None
 
 
@@ -226,39 +195,13 @@ def _check_version(request: HttpRequest) -> None:
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version.", details)
 
 
-def _inner(route: Route, tool_request: tools.ToolRequest, meta: Json, outer: HttpRequest) -> HttpRequest:
-    """The HTTP request that a tool call stands for."""
-    headers = [(name, outer.headers[name].encode("latin-1")) for name in _CREDENTIALS if name in outer.headers]
-    headers += [(b"accept", b"application/json"), (b"x-request-id", outer.id.encode())]
-    headers += [(name.lower().encode(), value.encode("latin-1", "replace")) for name, value in tool_request.headers]
-    if tool_request.body:
-        headers += [
-            (b"content-type", b"application/json"),
-            (b"content-length", str(len(tool_request.body)).encode()),
-        ]
+def _payment(meta: Json) -> Headers:
+    """The header of the payment that came with the message."""
     payment = meta.get(PAYMENT)
-    if payment is not None:
-        is_first = isinstance(payment, dict) and payment.get("x402Version") == 1
-        name = b"x-payment" if is_first else b"payment-signature"
-        headers.append((name, b64encode(msgspec.json.encode(payment))))
-    sent = iter([{"type": "http.request", "body": tool_request.body, "more_body": False}])
-
-    async def receive() -> Json:
-        message = next(sent, None)
-        if message is None:
-            await outer.wait_for_disconnect()
-        return message or {"type": "http.disconnect"}
-
-    path = f"{route.prefix}{tool_request.path}"
-    scope = {
-        "method": route.endpoint.method,
-        "path": path,
-        "raw_path": path.encode(),
-        "query_string": tool_request.query,
-        "client": (outer.peer, 0),
-        "headers": headers,
-    }
-    return HttpRequest(scope, receive)
+    if payment is None:
+        return []
+    is_first = isinstance(payment, dict) and payment.get("x402Version") == 1
+    return [(b"x-payment" if is_first else b"payment-signature", b64encode(msgspec.json.encode(payment)))]
 
 
 async def _succeeded(admitted: Admitted) -> Json:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Component, ComponentState, Service, Work
+from tollhouse.http.service import AnsweringOperation, Component, ComponentState, Service, Work
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
@@ -86,6 +86,13 @@ async def open_defense(context: AppContext) -> Service:
         ],
         health=partial(_health, context, events, news),
         health_schema=Health,
+        assistant=AnsweringOperation(
+            "chat",
+            "prompt",
+            "response",
+            "conversation_id",
+            examples=("How many battles were there in Ethiopia?", "What happened in Ukraine in the last 24 hours?"),
+        ),
         components=partial(_components, context.database, events, news),
         leader_tasks=_leader_tasks(context, publisher),
         per_process_tasks=(events.follow, news.follow),

@@ -8,7 +8,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Component, Service
+from tollhouse.http.service import AnsweringOperation, Component, Service
 from tollhouse.questions.conversation import open_conversations
 from tollhouse.services.infra.assistant.assistant import Assistant, AssistantEndpoints, AssistantMemory
 from tollhouse.services.infra.endpoints import GraphEndpoints
@@ -62,6 +62,13 @@ async def open_infra(context: AppContext) -> Service:
         ],
         health=partial(_health, context, graph),
         health_schema=Health,
+        assistant=AnsweringOperation(
+            "askConcierge",
+            "message",
+            "reply",
+            "conversation_id",
+            examples=("Who supplies HBM to NVIDIA?", "Which companies depend on ASML?"),
+        ),
         components=partial(_components, graph),
         tags=_TAGS,
         pages=declare_pages(graph),

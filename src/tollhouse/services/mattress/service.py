@@ -10,7 +10,7 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.http.endpoint import endpoints_of
-from tollhouse.http.service import Component, Service
+from tollhouse.http.service import AnsweringOperation, Component, Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.money import micros
 from tollhouse.services.mattress.catalogue_view import CatalogueView
@@ -75,6 +75,7 @@ async def open_mattress(context: AppContext) -> Service:
         ],
         health=partial(_health, context, view),
         health_schema=Health,
+        assistant=AnsweringOperation("searchProducts", "q", examples=("firm queen mattress for hot side sleepers under 1500",)),
         components=partial(_components, view),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,

@@ -10,7 +10,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.service import Component, Service
+from tollhouse.http.service import AnsweringOperation, Component, Service
 from tollhouse.http.terms import FREE
 from tollhouse.services.studio.document import DocumentSource, DocumentStatus, StudioCatalogue
 from tollhouse.services.studio.pages import FRONT_PAGE, PAGES
@@ -47,6 +47,7 @@ async def open_studio(context: AppContext) -> Service:
         endpoints=[_catalogue(source)],
         health=partial(_health, context, source),
         health_schema=Health,
+        assistant=AnsweringOperation("getStudioCatalogue", "", examples=("What does the studio offer, and at which price?",)),
         components=partial(_components, source),
         per_process_tasks=(source.watch,),
         tags=_TAGS,

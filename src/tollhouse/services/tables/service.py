@@ -11,7 +11,7 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
-from tollhouse.http.service import Component, ComponentState, Service
+from tollhouse.http.service import AnsweringOperation, Component, ComponentState, Service
 from tollhouse.http.terms import free_then_paid
 from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.endpoints import TableEndpoints
@@ -83,6 +83,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         endpoints=endpoints.endpoints(terms, first.items[0] if first.items else None),
         health=partial(_health, declaration, context, loader, catalogue, readiness),
         health_schema=Health,
+        assistant=AnsweringOperation("ask", "q", "answer"),
         components=partial(_components, loader, catalogue, readiness),
         leader_tasks=(loader.run,),
         per_process_tasks=(readiness.follow,),
