@@ -21,6 +21,7 @@ from tollhouse.accounts.plans import Plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
+from tollhouse.console.agent_card import agent_pages
 from tollhouse.console.directory import directory_pages
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
@@ -29,6 +30,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
+from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.router import Route, Router
 from tollhouse.http.server import Server
@@ -278,16 +280,19 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
         prefixes = [f"/{service.name}" for service in services]
         mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
         mcp = partial(_mcp, context, admission)
+        calls = InnerCalls(settings, admission, context.statistics.recorder)
         for service, prefix in zip(mounted, prefixes, strict=True):
             _mount(router, context, service, prefix, [mcp(service, tool_routes([(service, prefix)]))])
-            for page in discovery_pages(settings, [service], [prefix]):
+            agent = agent_pages(settings, calls, [(service, prefix)], prefix)
+            for page in [*discovery_pages(settings, [service], [prefix]), *agent]:
                 router.add(service, page, prefix)
         _mount(router, context, accounts, "", [])
         front = mount_front(router, board, mounted, prefixes, accounts)
         whole = [*zip(mounted, prefixes, strict=True), (accounts, "")]
         tools = tool_routes(whole)
         pages = [*discovery_pages(settings, [*mounted, accounts], [*prefixes, ""]), mcp(front, tools)]
-        for page in [*pages, *directory_pages(context, whole, tools)]:
+        pages += [*directory_pages(context, whole, tools), *agent_pages(settings, calls, whole, "")]
+        for page in pages:
             router.add(front, page, "")
     by_name = {service.name: service for service in services}
     # A host's own addresses begin at its root, whatever its name.
@@ -325,7 +330,9 @@ def _root_router(
     tools = tool_routes([(whole, "")])
     _mount(router, context, whole, "", [_mcp(context, admission, whole, tools)])
     front = mount_front(router, board, [whole], [""], None)
-    for page in [*discovery_pages(settings, [whole], [""]), *directory_pages(context, [(whole, "")], tools)]:
+    calls = InnerCalls(settings, admission, context.statistics.recorder)
+    pages = [*discovery_pages(settings, [whole], [""]), *directory_pages(context, [(whole, "")], tools)]
+    for page in [*pages, *agent_pages(settings, calls, [(whole, "")], "")]:
         router.add(front, page, "")
     return router
 

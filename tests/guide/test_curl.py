@@ -49,4 +49,4 @@ async def test_every_address_is_there_and_takes_its_parameters(client):
 
 
 # What stands at the root of a host.
-ROOTED = {"llms.txt", ".well-known", "discovery", "health", "metrics", "guide", ""}
+ROOTED = {"llms.txt", ".well-known", "discovery", "a2a", "health", "metrics", "guide", ""}

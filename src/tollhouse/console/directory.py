@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from string import ascii_letters, digits
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +27,7 @@ CACHED = "public, max-age=300"
 LONGEST_LIST = 500
 
 Json = dict[str, Any]
+_NAME_CHARACTERS = frozenset(f"{ascii_letters}{digits}.-")
 Mounted = Sequence[tuple[Service, str]]
 
 GUIDANCE = """Data feeds and catalogues, metered and paid per call. An operation with `x-payment-info` answers 402 with
@@ -47,7 +50,7 @@ class ResourceQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"pa
 
 
 def directory_pages(context: AppContext, mounted: Mounted, tools: Mapping[str, Route]) -> list[Endpoint]:
-    """`/openapi.json`, `/openapi.yaml`, `/discovery/resources` and `/.well-known/x402` of a host.
+    """`/openapi.json`, `/openapi.yaml`, `/server.json`, `/discovery/resources` and `/.well-known/x402` of a host.
 
     `tools` are those of the host's `/mcp`. The services were described to `context.offers`.
     """
@@ -76,7 +79,12 @@ def directory_pages(context: AppContext, mounted: Mounted, tools: Mapping[str, R
         body = msgspec.json.encode({**facts, "discovery": f"{root}/discovery/resources"})
         return Response(body, etag=compute_etag(body), cache_control=CACHED)
 
+    async def registry_entry(request: Request[None, None]) -> Response:
+        body = msgspec.json.encode(_registry_entry(base_url(settings, request), mounted))
+        return Response(body, etag=compute_etag(body), cache_control=CACHED)
+
     return [
+        page_endpoint("/server.json", registry_entry, JSON),
         page_endpoint("/openapi.json", as_json, JSON),
         page_endpoint("/openapi.yaml", as_yaml, YAML),
         page_endpoint("/.well-known/x402", well_known, JSON),
@@ -98,6 +106,24 @@ def host_document(context: AppContext, mounted: Mounted) -> Json:
     }
     parts = [ServiceDocument(one.name, prefix, context.offers.document(one.name)) for one, prefix in mounted]
     return merge(parts, info, [{"url": settings.link_root or "/"}])
+
+
+def _registry_entry(root: str, mounted: Mounted) -> Json:
+    """The entry of the host's `/mcp` for the MCP registry, named after the host as the registry wants it."""
+    host = urlsplit(root).hostname or ""
+    is_named = host.rpartition(".")[2].isalpha() and not set(host) - _NAME_CHARACTERS
+    namespace = ".".join(reversed(host.split("."))) if is_named else "localhost"
+    key = {"name": "Authorization", "description": "Bearer and an API key; not needed for free and paid calls",
+           "isRequired": False, "isSecret": True}  # fmt: skip
+    return {
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": f"{namespace[:150]}/{mounted[0][0].name if len(mounted) == 1 else 'tollhouse'}",
+        "title": "Tollhouse",
+        "description": "Data feeds and catalogues as tools, metered and paid per call (API key, x402)",
+        "version": __version__,
+        "websiteUrl": f"{root}/",
+        "remotes": [{"type": "streamable-http", "url": f"{root}/mcp", "headers": [key]}],
+    }
 
 
 def _contact(settings: Settings) -> Json:

@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from tollhouse import __version__, clock
+from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.console.reference import reference_path
 from tollhouse.http.endpoint import Endpoint, Request, Response

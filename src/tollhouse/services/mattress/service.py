@@ -75,7 +75,9 @@ async def open_mattress(context: AppContext) -> Service:
         ],
         health=partial(_health, context, view),
         health_schema=Health,
-        assistant=AnsweringOperation("searchProducts", "q", examples=("firm queen mattress for hot side sleepers under 1500",)),
+        assistant=AnsweringOperation(
+            "searchProducts", "q", examples=("firm queen mattress for hot side sleepers under 1500",)
+        ),
         components=partial(_components, view),
         per_process_tasks=(catalogue.follow,),
         tags=_TAGS,

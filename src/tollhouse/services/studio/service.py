@@ -47,7 +47,9 @@ async def open_studio(context: AppContext) -> Service:
         endpoints=[_catalogue(source)],
         health=partial(_health, context, source),
         health_schema=Health,
-        assistant=AnsweringOperation("getStudioCatalogue", "", examples=("What does the studio offer, and at which price?",)),
+        assistant=AnsweringOperation(
+            "getStudioCatalogue", "", examples=("What does the studio offer, and at which price?",)
+        ),
         components=partial(_components, source),
         per_process_tasks=(source.watch,),
         tags=_TAGS,
