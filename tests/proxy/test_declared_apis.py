@@ -13,7 +13,7 @@ import pytest_asyncio
 
 from tests.client.conftest import LISTED
 from tests.http import test_openapi as openapi_rules
-from tests.journeys.server import poll
+from tests.journeys.server import poll, run
 from tests.journeys.test_agents_journey import Wallet
 from tests.proxy.stage import HERE, Toll, express, fastapi
 from tests.servers.npm import node_modules_of
@@ -296,6 +296,28 @@ def test_rules_of_the_file_hold(canteen):
     assert canteen.post("/menu").status_code == 405
 
 
+def test_api_without_a_document_is_served_whole_beside_the_servers_own_pages(canteen, settings, tmp_path):
+    command = ["proxy", "shop", "--upstream", canteen.upstream, "--price", "0.002"]
+    toll = Toll(tmp_path, *command, **settings)
+    try:
+        assert f"No OpenAPI document at {canteen.upstream}/openapi.json (HTTP 404): every path is served" in toll.told()
+        assert toll.get("/menu?vegan=true").json()["vegan"] is True
+        assert toll.post("/orders", json={"dish": "bread"}).json()["dish"] == "bread"
+        assert "Cannot GET /nothing/here" in toll.get("/nothing/here").text
+        browser = {"Accept": "text/html"}
+        assert [toll.get(path, headers=browser).status_code for path in ("/", "/keys", "/guide/x402", "/docs")] == [
+            200
+        ] * 4
+        assert toll.get("/api/openapi.json").json()["paths"]["/{rest}"]["post"]["x-price"]
+        # The same command again writes nothing, and stops only because the first one still serves.
+        again = run(*command, "--port", toll.root.rpartition(":")[2], cwd=tmp_path)
+        assert again.returncode == 1
+        assert "Wrote" not in again.stderr
+        assert "differs" not in again.stderr
+    finally:
+        toll.kill()
+
+
 def rpc(toll, method, headers=None, **params: object):
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     return toll.post("/mcp", json=message, headers=headers or {}).json()["result"]
@@ -330,8 +352,6 @@ def test_pages_and_lists_name_the_api(weather):
 
 
 def test_declaration_that_differs_is_not_replaced(weather, weather_upstream):
-    from tests.journeys.server import run
-
     text = (weather.home / "services" / "weather.toml").read_text()
     done = run("proxy", "weather", "--upstream", weather_upstream, "--price", "0.5", cwd=weather.home)
     assert done.returncode == 1
