@@ -36,9 +36,11 @@ async def _show(folder: Path, port: int, *, once: bool, opens: bool) -> None:
     from tollhouse.demo.environment import start_environment
     from tollhouse.demo.printer import Printer
     from tollhouse.demo.tour import addresses, run_tour
+    from tollhouse.payments.chain.local_chain import install_anvil
 
     printer, began = Printer(Console()), time.monotonic()
     printer.say("Starting a local chain and a server: nothing leaves this machine, and no account is needed …")
+    await asyncio.to_thread(install_anvil, printer.say)
     async with start_environment(folder, port) as environment:
         await run_tour(environment, printer)
         printer.say(f"\nThe tour took {time.monotonic() - began:.0f} seconds, startup included.")

@@ -1,10 +1,11 @@
 """`--local-chain`: a chain on this machine that lives as long as the command, and the settings of a server on it."""
 
 import asyncio
+import sys
 from concurrent.futures import Future
 from threading import Thread
 
-from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
+from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain, install_anvil
 
 PAYER, SELLER, RELAYER, TREASURY = ACCOUNTS[:4]
 FUNDED_MICROS = 100_000_000
@@ -15,6 +16,7 @@ def start_local_chain() -> dict[str, object]:
 
     It runs in a thread of its own, beside a server that occupies this one.
     """
+    install_anvil(lambda line: print(line, file=sys.stderr))
     ready: Future[str] = Future()
     Thread(target=lambda: asyncio.run(_hold(ready)), name="local-chain", daemon=True).start()
     return {

@@ -1,12 +1,15 @@
 """A local chain for the demo and the tests: an anvil process with funded accounts and a test USDC token."""
 
 import asyncio
+import os
+import platform
 import shutil
 import socket
+import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -45,6 +48,7 @@ def load_contracts() -> dict[str, Contract]:
 
 PACKAGE = Path("node_modules", "@foundry-rs", "anvil-linux-amd64", "bin", "anvil")
 MANIFEST = Path(__file__).parent / "npm"
+INSTALL_SECONDS = 300.0
 START_SECONDS = 20.0
 STOP_SECONDS = 5.0
 MAX_PORTS = 3
@@ -58,17 +62,46 @@ class NodeNotInstalled(OperatorError):
 
 
 def find_anvil() -> Path:
-    """The path of anvil: from `make`, from npm in place, or from the PATH. Raises NodeNotInstalled."""
-    places = [folder / PACKAGE for folder in (Path(sys.prefix) / "npm", MANIFEST)]
+    """The path of anvil: from `make`, from `install_anvil`, or from the PATH. Raises NodeNotInstalled."""
+    places = [folder / PACKAGE for folder in (Path(sys.prefix) / "npm", _cache(), MANIFEST)]
     on_path = shutil.which("anvil")
     for place in [*places, *([Path(on_path)] if on_path else [])]:
         if place.is_file():
             return place
-    npm = "" if shutil.which("npm") else "Install Node.js, which has npm, then run "
+    run = "Run" if shutil.which("npm") else "Install Node.js, which has npm, then run"
     raise NodeNotInstalled(
-        f"the local chain needs `anvil`. {npm or 'Run '} `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
+        f"the local chain needs `anvil`. {run} `npm ci --ignore-scripts --omit=dev --prefix {MANIFEST}` "
         "(Linux on x86-64), or put Foundry's anvil on the PATH"
     )
+
+
+def install_anvil(say: Callable[[str], object]) -> None:
+    """Install anvil with npm for this user, if there is none yet and npm has it for this machine.
+
+    The lock file holds the package's hash, and no script of it runs. `say` takes a line about it.
+    """
+    npm = shutil.which("npm")
+    with suppress(NodeNotInstalled):
+        find_anvil()
+        return
+    if npm is None or (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        return
+    folder = _cache()
+    say(f"Installing the local chain's node, an npm package, into {folder}")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in ("package.json", "package-lock.json"):
+            shutil.copy(MANIFEST / name, folder)
+        command = [npm, "ci", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--loglevel=error"]
+        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=INSTALL_SECONDS)  # noqa: S603 - no input
+    except (OSError, subprocess.SubprocessError) as error:
+        raise NodeNotInstalled(
+            f"the local chain's node could not be installed with npm into {folder}: {error}"
+        ) from None
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tollhouse" / "npm"
 
 
 @asynccontextmanager
