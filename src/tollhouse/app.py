@@ -32,6 +32,7 @@ from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
+from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.router import Route, Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
@@ -219,7 +220,8 @@ def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> li
 
 async def _open_services(context: AppContext, services: Mapping[str, Open] | None = None) -> list[Service]:
     known = every_service(context.settings) if services is None else services
-    return [_with_plans(await known[name](context), context.plans) for name in chosen(context.settings, services)]
+    opened = [await known[name](context) for name in chosen(context.settings, services)]
+    return [_with_plans(with_paid_paths(service), context.plans) for service in opened]
 
 
 def _accounts(context: AppContext) -> Service:

@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 PAYER, SELLER, RELAYER = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
 PRICE = 1_000
 PATH = "/api/products?limit=2"
+FEED, FEED_PRICE = "/feeds/events?limit=2", 10_000
 
 
 @pytest.fixture
@@ -45,12 +46,23 @@ async def paid_by(command, server, **environment: str):
     return json.loads(told)
 
 
-async def check(paid, chain):
+@pytest.fixture
+async def defense(tmp_path, local_chain):
+    """A server of the defense feeds, which need a key except where the call is paid for."""
+    await local_chain.fund_usdc(PAYER.address, 1_000_000)
+    settings = {"evm_rpc_url": local_chain.url, "x402_pay_to": SELLER.address,
+                "x402_facilitator_key": RELAYER.private_key, "recorded": "true"}  # fmt: skip
+    server = await asyncio.to_thread(Server, tmp_path, "defense", **settings)
+    yield server
+    await asyncio.to_thread(server.kill)
+
+
+async def check(paid, chain, price=PRICE, rows="products"):
     assert paid["status"] == 200
-    assert len(paid["body"]["products"]) == 2
+    assert len(paid["body"][rows]) == 2
     assert paid["settled"]["success"] is True
     assert (await chain.client.receipt(paid["settled"]["transaction"])).is_success
-    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == PRICE
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == price
 
 
 @pytest.mark.parametrize("client", ["pay_v1.mjs", "pay_v2.mjs"])
@@ -63,3 +75,16 @@ async def test_official_javascript_client_pays(client, server, local_chain, node
 
 async def test_official_python_client_pays(server, local_chain):
     await check(await paid_by([sys.executable, HERE / "pay_sdk.py"], server), local_chain)
+
+
+async def test_official_clients_pay_for_a_defense_feed_without_a_key(defense, local_chain, node_modules, tmp_path):
+    refused = httpx2.get(f"{defense.root}{FEED}")
+    assert refused.status_code == 401
+    assert "0.01 USD at /x402/feeds/events (x402)" in refused.json()["detail"]
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    shutil.copy(HERE / "pay_v2.mjs", tmp_path)
+    url = {"URL": f"{defense.root}/x402{FEED}"}
+    paid = await paid_by(["node", tmp_path / "pay_v2.mjs"], defense, **url)
+    await check(paid, local_chain, FEED_PRICE, "events")
+    paid = await paid_by([sys.executable, HERE / "pay_sdk.py"], defense, **url)
+    await check(paid, local_chain, 2 * FEED_PRICE, "events")

@@ -95,6 +95,8 @@ def described(service: str, server: Server) -> list[Call]:
         )
         for path, item in document["paths"].items()
         for operation in item.values()
+        # What is paid call by call takes a client that signs.
+        if operation["x-price"]["model"] != "request"
         # Accounts are the same on every server; their samples run on the other one, where the key is.
         if service != "facilitator" or not path.startswith(ACCOUNTS)
     ]

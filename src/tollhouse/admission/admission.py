@@ -18,6 +18,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
+from tollhouse.http.paid_paths import X402_PATH
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
@@ -41,13 +42,20 @@ def bearer(request: HttpRequest) -> str:
     return token.strip() if scheme.lower() == "bearer" else ""
 
 
-def presented_key(request: HttpRequest) -> str:
-    """The API key. Raises Problem `missing-credentials`, or `invalid-key` for a header that holds none."""
+def presented_key(call: Call, *, takes_payments: bool) -> str:
+    """The API key. Raises Problem `missing-credentials`, or `invalid-key` for a header that holds none.
+
+    With `takes_payments` the problem says where the call can be paid for.
+    """
+    request, price = call.request, call.endpoint.terms.price
     if not request.header(b"authorization"):
-        raise missing_credentials(
-            "Send an API key as `Authorization: Bearer <key>`. Create one with POST /api/keys/create. "
-            "A wallet registered with POST /api/agent/register signs its calls instead, where there is a price."
-        )
+        detail = "Send an API key as `Authorization: Bearer <key>`. Create one with POST /api/keys/create."
+        if price is not None:
+            detail += " A wallet registered with POST /api/agent/register signs its calls instead."
+        if price is not None and takes_payments:
+            paid = f"{call.route.prefix}{X402_PATH}{call.path}"
+            detail += f" Without either, the call costs {price.text} at {paid} (x402)."
+        raise missing_credentials(detail)
     key = bearer(request)
     if not key:
         raise invalid_key("The Authorization header must be `Bearer <key>`.")
@@ -150,7 +158,7 @@ class Admission:
             return await self._on_credit(call, signed, address)
         if b"authorization" not in request.headers and _is_visit(call):
             return await self._on_visit(call, address)
-        return await self._on_plan(call, await self._holder(request, address), address)
+        return await self._on_plan(call, await self._holder(call, address), address)
 
     async def _on_plan(self, call: Call, caller: KeyCaller, address: str) -> Admitted:
         """A call with a key counts against its plan."""
@@ -172,7 +180,7 @@ class Admission:
         if signed is not None:
             return await self._on_credit(call, signed, address)
         if b"authorization" in call.request.headers:
-            caller = await self._holder(call.request, address)
+            caller = await self._holder(call, address)
             if not self._is_on_free_plan(caller):
                 return await self._on_plan(call, caller, address)
             # A free plan adds nothing to the allowance: keys cost nothing, so each caller could have many.
@@ -348,9 +356,9 @@ class Admission:
             await release()
         return answer
 
-    async def _holder(self, request: HttpRequest, address: str) -> KeyCaller:
+    async def _holder(self, call: Call, address: str) -> KeyCaller:
         """The holder of the key that was sent. Raises Problem `invalid-key`, `rate-limited`."""
-        key = presented_key(request)
+        key = presented_key(call, takes_payments=self._context.per_request.x402 is not None)
         known = self._context.keys.cached(key)
         if known is not None:
             return known

@@ -42,9 +42,8 @@ class Offers:
 
     def _written(self, route: Route, tool: str) -> Extensions:
         endpoint, document = route.endpoint, self._documents.get(route.service.name, {})
-        operation: Json | None = (
-            document.get("paths", {}).get(described_path(endpoint), {}).get(endpoint.method.lower())
-        )
+        path = described_path(endpoint).removeprefix(endpoint.paid_prefix)
+        operation: Json | None = document.get("paths", {}).get(path, {}).get(endpoint.method.lower())
         if operation is None:
             return {}
         definitions = _redirected(document["components"].get("schemas", {}))

@@ -105,8 +105,8 @@ def needs_key(service: Service, call: str) -> bool:
 
 
 def terms_per_request(service: Service) -> Terms | None:
-    """The terms under which a service sells single requests, or None."""
-    return next((one.terms for one in service.endpoints if one.terms.takes_payments), None)
+    """The terms under which a service sells single requests beyond a free allowance, or None."""
+    return next((one.terms for one in service.endpoints if one.terms.price and one.terms.opens_to == "anyone"), None)
 
 
 def free_per_day(terms: Terms, settings: Settings) -> int:

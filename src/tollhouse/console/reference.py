@@ -30,7 +30,11 @@ def reference_title(service: Service) -> str:
 
 def described_endpoints(service: Service) -> list[Endpoint]:
     """The endpoints a reference describes: the service's own, and those every service has."""
-    return [endpoint for endpoint in [*service.endpoints, *about(service)] if endpoint.is_described]
+    return [
+        endpoint
+        for endpoint in [*service.endpoints, *about(service)]
+        if endpoint.is_described and not endpoint.paid_prefix
+    ]
 
 
 def render_reference(service: Service, address: str, prefix: str) -> RenderedText:

@@ -66,8 +66,8 @@ def lacking(operation: Endpoint) -> list[str]:
 
 
 def samples(operation: Endpoint) -> list[Sample]:
-    """The same call in each language; none where the declaration is `lacking` an example."""
-    return [] if lacking(operation) else _programs(_call(operation))
+    """The same call in each language; none where it is `lacking` an example or the call must be paid for."""
+    return [] if operation.terms.opens_to == "payer" or lacking(operation) else _programs(_call(operation))
 
 
 def samples_of_call(operation: Endpoint, url: str, key: str, body: Any) -> list[Sample]:

@@ -121,6 +121,7 @@ class Endpoint:
     `count_units` counts what a request returns where its price has a part for each unit. It runs before the handler,
     with no caller in the request, and raises what the handler would.
     `described` are the parts that somebody else's OpenAPI document gives, in place of `query` and `body`.
+    `paid_prefix` is the beginning of the path where that says how the call is paid for.
     """
 
     id: str
@@ -149,6 +150,7 @@ class Endpoint:
     body_limit_bytes: int | None = None
     count_units: UnitCount | None = None
     described: DescribedOperation | None = None
+    paid_prefix: str = ""
 
 
 def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declared], Declared]:

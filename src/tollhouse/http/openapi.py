@@ -285,4 +285,7 @@ def price_sentence(terms: Terms) -> str:
         plan += f", which must include `{terms.entitlement}` (the cheapest is {terms.minimum_tier}; see `x-plans`)"
     if price is None:
         return f"{plan}."
-    return f"{plan}, or {price.text} from a registered wallet's balance for a signed call."
+    return (
+        f"{plan}, or {price.text} from a registered wallet's balance for a signed call. Without a key: the same price "
+        "for each call of this path under `/x402` (x402)."
+    )

@@ -250,8 +250,13 @@ class Call:
 
     @property
     def path(self) -> str:
-        """The path without the prefix of the service."""
-        return self.request.path[len(self.route.prefix) :]
+        """The path of the operation, without the prefix of the service."""
+        return self.request.path[len(self.prefix) :]
+
+    @property
+    def prefix(self) -> str:
+        """What stands before the path of the operation: where its service is, and how the call is paid for."""
+        return self.route.prefix + self.endpoint.paid_prefix
 
     async def body(self) -> bytes:
         """The whole body, read once; empty where the endpoint takes none. Of one that is passed on, the beginning."""
@@ -319,7 +324,7 @@ class Call:
     def _known(self, caller: Caller | None, address: str, media_type: str) -> tuple[Any, ...]:
         """The members of a Request after the query and the body."""
         about = caller, address, media_type, self.request
-        return self._parameters, *about, self.route.prefix, self.paying, self.payer
+        return self._parameters, *about, self.prefix, self.paying, self.payer
 
     def _body_limit(self) -> int:
         limit = self.endpoint.body_limit_bytes

@@ -1,0 +1,46 @@
+"""Operations that are paid call by call: each that has a price is served again under `/x402` and under `/siwx`.
+
+There it needs no key and has no allowance. A call without a payment gets the challenge of x402 at once. Under `/siwx`
+the challenge also offers `sign-in-with-x`, with which a wallet pays from its credit: clients of that extension use it
+wherever it is offered, and directories take such an operation for one that is not sold.
+"""
+
+from dataclasses import replace
+
+from tollhouse.http.endpoint import Endpoint
+from tollhouse.http.service import Service
+from tollhouse.http.terms import Terms
+
+X402_PATH, SIWX_PATH = "/x402", "/siwx"
+
+
+def with_paid_paths(service: Service) -> Service:
+    """The service with the paid form of each operation that has a price. A path of its own goes before these."""
+    own = {(one.method, one.path) for one in service.endpoints}
+    paid = [twin for one in service.endpoints for twin in _paid(one) if (twin.method, twin.path) not in own]
+    return replace(service, endpoints=[*service.endpoints, *paid])
+
+
+def _paid(operation: Endpoint) -> list[Endpoint]:
+    terms = operation.terms
+    if terms.price is None:
+        return []
+    # The description names what cannot be paid for at its own path. The others say there how they are paid.
+    x402 = _at(operation, X402_PATH, is_described=operation.is_described and terms.opens_to == "key")
+    siwx = _at(operation, SIWX_PATH, is_described=False)
+    return [siwx] if terms.opens_to == "payer" else [x402, siwx]
+
+
+def _at(operation: Endpoint, paid_prefix: str, *, is_described: bool) -> Endpoint:
+    return replace(
+        operation,
+        id=f"{operation.id}{'Paid' if paid_prefix == X402_PATH else 'OnCredit'}",
+        path=f"{paid_prefix}{operation.path}",
+        paid_prefix=paid_prefix,
+        summary=f"{operation.summary}, paid by the call",
+        description=f"The same as `{operation.id}`, without a key.",
+        terms=Terms("payer", operation.terms.price),
+        is_described=is_described,
+        is_tool=False,
+        visit_types=(),
+    )
