@@ -117,6 +117,15 @@ def test_unusable_document_is_refused_with_the_reason(raw, message):
     assert "\n" not in str(raised.value)
 
 
+def test_long_chain_of_references_is_read():
+    chain = {f"S{at}": {"properties": {"next": {"$ref": f"#/components/schemas/S{at + 1}"}}} for at in range(3_000)}
+    components = {"schemas": {**chain, "S3000": {"type": "string"}}}
+    given = {**json.loads(with_schema("#/components/schemas/S0")), "components": components}
+    document = read_document(json.dumps(given).encode())
+    assert len(document.schemas) == 3_001
+    assert len(self_contained({"$ref": "#/components/schemas/S0"}, document.schemas)["$defs"]) == 3_001
+
+
 def test_reference_into_a_path_becomes_a_component():
     item = {"type": "object", "properties": {"next": {"$ref": "#/paths/~1a/get/responses/200/content/x/schema"}}}
     paths = {"/a": {"get": {"responses": {"200": {"description": "", "content": {"x": {"schema": item}}}}}}}

@@ -61,8 +61,7 @@ def schema_of(part: Mapping[str, Any]) -> Json:
 
 def self_contained(schema: Json, schemas: Mapping[str, Json]) -> Json:
     """The schema with the components it refers to in `$defs`."""
-    names: list[str] = []
-    _collect(schema, schemas, names)
+    names = list(_reached(schema, schemas))
     whole = renamed(schema, {}, _DEFINITION_REF)
     definitions = {name: renamed(schemas[name], {}, _DEFINITION_REF) for name in names}
     return {**whole, "$defs": {**whole.get("$defs", {}), **definitions}} if definitions else whole
@@ -155,12 +154,17 @@ def _renamed_reference(reference: str, names: Mapping[str, str], prefix: str) ->
     return f"{prefix}{names.get(name, name)}{slash}{rest}"
 
 
-def _collect(node: Any, schemas: Mapping[str, Json], names: list[str]) -> None:
-    for reference in references(node):
-        name = reference.removeprefix(SCHEMA_REF).partition("/")[0]
-        if name in schemas and name not in names:
-            names.append(name)
-            _collect(schemas[name], schemas, names)
+def _reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:
+    """The names of the components that a part of a document refers to, and those that these refer to."""
+    names: dict[str, None] = {}
+    unread = [node]
+    while unread:
+        for reference in references(unread.pop()):
+            name = reference.removeprefix(SCHEMA_REF).partition("/")[0]
+            if name in schemas and name not in names:
+                names[name] = None
+                unread.append(schemas[name])
+    return names
 
 
 def references(node: Any) -> Iterator[str]:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,8 +63,9 @@ class OpenApiDocument:
     tags: dict[str, str]
 
 
+@lru_cache(maxsize=8)
 def read_document(raw: bytes) -> OpenApiDocument:
-    """The document of a text in JSON or YAML. Raises OpenApiError."""
+    """The document of a text in JSON or YAML; the same one for the same text. Raises OpenApiError."""
     whole = _decoded(raw)
     version = str(whole.get("openapi", ""))
     if "swagger" in whole:
@@ -71,7 +73,11 @@ def read_document(raw: bytes) -> OpenApiDocument:
     if not re.match(r"3\.[01]\.", f"{version}."):
         raise OpenApiError(f"openapi is {version or 'missing'!r}; supported versions are 3.0 and 3.1")
     references = References(whole, is_version_30=version.startswith("3.0"))
-    operations = tuple(_Reader(references).operations(object_or_empty(whole.get("paths"))))
+    try:
+        operations = tuple(_Reader(references).operations(object_or_empty(whole.get("paths"))))
+        references.read_components()
+    except RecursionError:
+        raise OpenApiError("a schema of the document is nested too deeply") from None
     if not operations:
         raise OpenApiError("the document describes no operation")
     if len(operations) > MAX_OPERATIONS:

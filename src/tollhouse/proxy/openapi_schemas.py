@@ -32,12 +32,13 @@ def objects_in(value: Any) -> list[Json]:
 
 
 class References:
-    """Resolves references and converts schemas. `schemas` has the components that what was read refers to."""
+    """Resolves references and converts schemas. `schemas` are the components that this refers to, once read."""
 
     def __init__(self, whole: Json, *, is_version_30: bool) -> None:
         self._whole = whole
         self._is_30 = is_version_30
         self._hoisted: dict[str, str] = {}
+        self._unread: list[tuple[str, Any]] = []
         self.schemas: dict[str, Json] = {}
 
     def resolved(self, node: Any) -> Json:
@@ -115,8 +116,14 @@ class References:
             made = f"{SCHEMA_REF}{name}"
         self._hoisted[reference] = made
         self.schemas[name] = {}
-        self.schemas[name] = self.schema(target) or {}
+        self._unread.append((name, target))
         return made
+
+    def read_components(self) -> None:
+        """Read the components that were referred to, and those that these refer to."""
+        while self._unread:
+            name, target = self._unread.pop()
+            self.schemas[name] = self.schema(target) or {}
 
 
 def _with_bounds(schema: Json) -> Json:
