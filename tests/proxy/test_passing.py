@@ -189,7 +189,7 @@ async def test_refusal_of_this_server_is_not_the_callers(toll, status):
 
 async def test_informational_answers_and_trailers_are_left_out(toll):
     assert (await toll.client.get("/weather/free/hints")).text == "after hints"
-    answer = await raw(toll, get("/weather/free/events?count=2&pause=0", "Connection: close"))
+    answer = await raw(toll, get("/weather/free/events?count=2&pause=0.4", "Connection: close"))
     assert b"data: 2\n\n" in answer
     assert answer.endswith(b"0\r\n\r\n")
 

@@ -74,6 +74,7 @@ class Router:
 
     def __init__(self) -> None:
         self.error_page: ErrorPage | None = None
+        self._is_lower = True
         self._literal: dict[str, Methods] = {}
         self._loosely: dict[str, Methods] = {}
         self._patterns: list[_Template] = []
@@ -87,6 +88,7 @@ class Router:
     def add(self, service: Service, endpoint: Endpoint, prefix: str) -> None:
         """Add one endpoint, which counts as the service's. Raises ValueError for a template that is not one."""
         template = prefix + endpoint.path
+        self._is_lower = self._is_lower and template == template.lower()
         route = Route(service, endpoint, prefix)
         methods = self._methods(template)
         if (replaced := methods.get(endpoint.method)) is not None and replaced.endpoint.passes_through:
@@ -166,6 +168,8 @@ class Router:
 
         Many take `/Paid`, `//paid`, `/paid/` and `/%70aid%2F` for `/paid`, which may cost more than what is below `/`.
         """
+        if self._is_lower and _PLAIN.fullmatch(path):
+            return
         loose = _loose(path)
         other = _of(self._loosely.get(loose, {}), method)
         if other is None:
@@ -188,6 +192,8 @@ def _of(methods: Mapping[str, Route], method: str) -> Route | None:
     return methods.get("GET") if route is None and method == "HEAD" else route
 
 
+_PLAIN = re.compile(r"(?:/[a-z0-9._~-]+)+")
+"""Paths in which servers overlook nothing."""
 _OVERLOOKED = re.compile(r"(?:/|\\|%2f|%5c)+", re.IGNORECASE)
 
 

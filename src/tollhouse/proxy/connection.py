@@ -66,9 +66,9 @@ class Exchange:
             self._connection.close()
 
     @property
-    def is_open(self) -> bool:
-        """Whether more of the answer is due."""
-        return self._connection is not None
+    def whole(self) -> bytes | None:
+        """The body, if the answer has arrived."""
+        return b"".join(self._pieces) if self._is_complete else None
 
     def add(self, piece: bytes) -> bool:
         """Add a piece of the body; whether there is enough for now."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
@@ -120,27 +120,17 @@ class Proxy:
 
     async def _send(self, outgoing: OutgoingRequest, received: HttpRequest, upload: Upload) -> UpstreamAnswer:
         """The answer, unless it comes too late or the client leaves. Raises UpstreamFailure, Problem."""
-        loop, seconds = asyncio.get_running_loop(), self._rules.answer_seconds
+        seconds = self._rules.answer_seconds
         try:
-            async with asyncio.timeout(seconds) as deadline:
-                is_waiting = True
-
-                def end_wait() -> None:
-                    if is_waiting:
-                        deadline.reschedule(loop.time())
-
-                watching = loop.call_later(WATCH_AFTER_SECONDS, received.call_on_disconnect, end_wait)
-                upload.on_progress = lambda: deadline.reschedule(loop.time() + seconds)
-                try:
-                    return await self._upstream.send(outgoing)
-                finally:
-                    is_waiting = False
-                    watching.cancel()
-                    upload.on_progress = None
+            with AnswerWait(received, seconds) as waiting:
+                upload.on_progress = waiting.begin
+                return await self._upstream.send(outgoing)
         except TimeoutError:
             if received.is_disconnected():
                 raise Problem("invalid-request", "The connection closed before the answer.") from None
             raise UpstreamFailure("timeout", f"no answer within {seconds:g} s") from None
+        finally:
+            upload.on_progress = None
 
     async def _response(self, answer: UpstreamAnswer, request: Request[Any, Any], received: HttpRequest) -> Response:
         """The whole answer if it is short and comes at once, else its stream. Raises Problem."""
@@ -150,32 +140,29 @@ class Proxy:
         length = int(declared) if declared.isdigit() else None
         media_type = fields.get(b"content-type", b"").decode("latin-1")
         has_no_body = received.method == "HEAD" or status in _NO_BODY
-        is_long = (length or 0) > rules.buffer_bytes or media_type.lower().startswith("text/event-stream")
-        stream = AnswerStream(answer.body, rules, self._breaker.succeed, partial(self._failed, received=received))
-        try:
-            is_whole = has_no_body or (not is_long and await stream.read_ahead(is_open=length is None))
-        except BaseException:
-            await stream.aclose()
-            raise
-        headers = returned(
-            answer.headers, keeps_length=has_no_body or not is_whole, passes_cookies=rules.passes_cookies
-        )
-        public = received.root_path + request.prefix
+        whole, stream = b"" if has_no_body else answer.whole, None
+        if whole is None:
+            stream = AnswerStream(answer.body, rules, self._breaker.succeed, partial(self._failed, received=received))
+            is_long = (length or 0) > rules.buffer_bytes or media_type.lower().startswith("text/event-stream")
+            whole = None if is_long else await stream.read_ahead(is_open=length is None)
+        elif answer.whole is None:
+            await answer.body.aclose()
+        keeps_length = has_no_body or whole is None
+        headers = returned(answer.headers, keeps_length=keeps_length, passes_cookies=rules.passes_cookies)
+        if b"location" in fields or b"content-location" in fields:
+            headers = rewritten(headers, self._upstream.url, received.root_path + request.prefix)
         response = Response(
-            b"",
+            whole or b"",
             media_type,
-            headers=tuple(rewritten(headers, self._upstream.url, public)),
+            headers=tuple(headers),
             status=status,
             is_free=status >= 500 or status in _UNCOUNTED,
             passes_through=True,
         )
-        if is_whole:
-            self._breaker.succeed()
-            response.body = b"" if has_no_body else stream.taken()
-            await stream.aclose()
+        if whole is None:
+            response.stream, response.stream_length = stream, length
         else:
-            response.stream = stream
-            response.stream_length = length
+            self._breaker.succeed()
         return response
 
     def _failed(self, failure: UpstreamFailure, received: HttpRequest) -> Problem:
@@ -191,6 +178,50 @@ class Proxy:
             "invalid": "The upstream's answer is not valid HTTP.",
         }[failure.kind]
         return Problem("upstream-unavailable", detail, upstream=name)
+
+
+class AnswerWait:
+    """Cancels what this task awaits when the client leaves, or when the time is over; then raises TimeoutError.
+
+    `asyncio.timeout` does the second, but most answers come before it is worth to set up either.
+    """
+
+    def __init__(self, received: HttpRequest, seconds: float) -> None:
+        self._received = received
+        self._seconds = seconds
+        self._task = asyncio.current_task()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_watching = self._has_ended = self._is_over = False
+
+    def __enter__(self) -> Self:
+        self.begin()
+        return self
+
+    def begin(self) -> None:
+        """The time begins now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        after, call = (self._seconds, self._end) if self._is_watching else (WATCH_AFTER_SECONDS, self._watch)
+        self._timer = asyncio.get_running_loop().call_later(min(after, self._seconds), call)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        is_ours = self._has_ended and self._task is not None and self._task.uncancel() == 0
+        if is_ours and kind is asyncio.CancelledError:
+            raise TimeoutError
+
+    def _watch(self) -> None:
+        self._is_watching = True
+        self._received.call_on_disconnect(self._end)
+        wait = max(0.0, self._seconds - WATCH_AFTER_SECONDS)
+        self._timer = asyncio.get_running_loop().call_later(wait, self._end)
+
+    def _end(self) -> None:
+        if self._task is not None and not self._is_over and not self._has_ended:
+            self._has_ended = True
+            self._task.cancel()
 
 
 class AnswerStream:
@@ -212,24 +243,23 @@ class AnswerStream:
         total, loop = rules.total_seconds, asyncio.get_running_loop()
         self._ends_at = None if total is None else loop.time() + total
 
-    async def read_ahead(self, *, is_open: bool) -> bool:
-        """Whether the whole answer arrived within the buffer; one that `is_open` may take its time. Raises Problem."""
+    async def read_ahead(self, *, is_open: bool) -> bytes | None:
+        """The whole answer if it arrives within the buffer, and soon where it `is_open`; else None. Raises Problem."""
         size, limit = 0, self._rules.buffer_bytes
         until = asyncio.get_running_loop().time() + BUFFER_SECONDS
-        while size <= limit:
-            if is_open and not await self._has_next(until):
-                return False
-            try:
+        try:
+            while size <= limit:
+                if is_open and not await self._has_next(until):
+                    return None
                 piece = await self._piece()
-            except StopAsyncIteration:
-                return True
-            size += len(piece)
-            self._ahead.append(piece)
-        return False
-
-    def taken(self) -> bytes:
-        """What was read ahead."""
-        return b"".join(self._ahead)
+                size += len(piece)
+                self._ahead.append(piece)
+        except StopAsyncIteration:
+            return b"".join(self._ahead)
+        except BaseException:
+            await self.aclose()
+            raise
+        return None
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -1,6 +1,7 @@
 """Which headers a proxied request and its answer keep, lose and gain (RFC 9110, section 7.6)."""
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from tollhouse.http.request import HttpRequest
@@ -96,15 +97,7 @@ def forwarded(
     dropped = named_by_connection(received) | {name for name, _ in added}
     if not passes_cookies:
         dropped.add(b"cookie")
-    headers = [
-        (name, value)
-        for name, value in received
-        # Gateways of other languages take an underscore for a hyphen.
-        if (key := name.replace(b"_", b"-")) not in _NOT_FORWARDED
-        and key not in dropped
-        and not key.startswith(_OWN_PREFIXES)
-        and name != b"via"
-    ]
+    headers = [one for one in received if (name := _forwarded_name(one[0])) is not None and name not in dropped]
     is_trusted = bool(trusted) and _is_in(request.peer, trusted)
     via, host = request.header(b"via"), request.header(b"host")
     headers += [
@@ -119,15 +112,26 @@ def forwarded(
     return [*headers, *added]
 
 
+@lru_cache(maxsize=1_024)
+def _forwarded_name(name: bytes) -> bytes | None:
+    """The name to compare with; None for what is never forwarded. Some gateways take an underscore for a hyphen."""
+    key = name.replace(b"_", b"-")
+    return None if key in _NOT_FORWARDED or key.startswith(_OWN_PREFIXES) or key == b"via" else key
+
+
+@lru_cache(maxsize=1_024)
+def _is_returned(name: bytes) -> bool:
+    return name not in _NOT_RETURNED and not name.startswith(b"tollhouse-")
+
+
 def returned(headers: Headers, *, keeps_length: bool, passes_cookies: bool) -> Headers:
     """The headers of the answer that are passed on."""
     dropped = named_by_connection(headers)
     passed = [
-        (name, value)
-        for name, value in headers
-        if (name not in _NOT_RETURNED or (keeps_length and name == b"content-length"))
+        one
+        for one in headers
+        if (_is_returned(name := one[0]) or (keeps_length and name == b"content-length"))
         and name not in dropped
-        and not name.startswith(b"tollhouse-")
         and (passes_cookies or name != b"set-cookie")
     ]
     media_type = next((value for name, value in passed if name == b"content-type"), b"").lower()
@@ -136,8 +140,6 @@ def returned(headers: Headers, *, keeps_length: bool, passes_cookies: bool) -> H
 
 def rewritten(headers: Headers, upstream_url: str, public: str) -> Headers:
     """The headers with the addresses of redirects in the upstream changed to those below the path `public`."""
-    if not any(name in {b"location", b"content-location"} for name, _ in headers):
-        return headers
     return [
         (name, _address(value.decode("latin-1"), upstream_url, public).encode("latin-1"))
         if name in {b"location", b"content-location"}

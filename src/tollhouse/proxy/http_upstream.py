@@ -54,7 +54,7 @@ class HttpUpstream:
                 raise
             # As a rule the upstream closed an idle connection while the request was on its way.
             exchange = await (await self._connect()).send(head, request.body, framing)
-        return UpstreamAnswer(exchange.status, exchange.headers, exchange)
+        return UpstreamAnswer(exchange.status, exchange.headers, exchange, exchange.whole)
 
     async def close(self) -> None:
         """See Upstream."""

@@ -1,8 +1,9 @@
 """What a proxied request is sent to: an HTTP server, or an application in this process."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Literal, Protocol
+
+from msgspec import Struct
 
 from tollhouse.http.endpoint import ByteStream
 from tollhouse.http.request import HttpRequest
@@ -10,8 +11,7 @@ from tollhouse.http.request import HttpRequest
 Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingRequest:
+class OutgoingRequest(Struct, frozen=True):
     """A request to an upstream.
 
     `path` and `query` are the bytes that the client sent, percent-encoded as they were, without the prefix of the
@@ -30,17 +30,18 @@ class OutgoingRequest:
     received: HttpRequest
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamAnswer:
+class UpstreamAnswer(Struct, frozen=True):
     """The final answer (never 1xx). `headers` are as sent, with lower-case names.
 
     `body` yields the bytes without their transfer coding, but in their content coding. It raises UpstreamFailure when
-    the answer is cut. Closing it ends the request at the upstream, and does no harm after its end.
+    the answer is cut. Closing it ends the request at the upstream, and does no harm after its end. `whole` is the body
+    where all of it came with the head; there is then nothing to read or to close.
     """
 
     status: int
     headers: Headers
     body: ByteStream
+    whole: bytes | None = None
 
 
 class UpstreamFailure(Exception):
