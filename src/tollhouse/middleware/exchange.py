@@ -132,22 +132,20 @@ class Application:
             media_type = fields.get(b"content-type", b"").decode("latin-1")
             has_no_body = received.method == "HEAD" or status in _NO_BODY
             is_long = (length or 0) > self._rules.buffer_bytes or media_type.lower().startswith("text/event-stream")
-            is_whole = has_no_body or (not is_long and await stream.read_ahead(is_open=length is None))
+            whole = None if has_no_body or is_long else await stream.read_ahead(is_open=length is None)
         except BaseException:
             await stream.aclose()
             received.scope[FAILURE] = exchange.failure
             raise
-        keeps_length = has_no_body or not is_whole
+        keeps_length = has_no_body or whole is None
         passed = tuple(one for one in headers if keeps_length or one[0] != b"content-length")
         response = Response(
-            b"", media_type, headers=passed, status=status,
+            whole or b"", media_type, headers=passed, status=status,
             is_free=status >= 500 or status in _UNCOUNTED, passes_through=True,
         )  # fmt: skip
-        if is_whole:
-            response.body = b"" if has_no_body else stream.taken()
-            if not has_no_body:
-                await stream.aclose()
-        else:
+        if whole is not None:
+            await stream.aclose()
+        elif not has_no_body:
             response.stream, response.stream_length = stream, length
         return response
 
