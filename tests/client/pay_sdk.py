@@ -10,9 +10,12 @@ from x402.http import decode_payment_response_header
 from x402.http.clients.requests import x402_requests
 from x402.mechanisms.evm import EthAccountSigner
 from x402.mechanisms.evm.exact.register import register_exact_evm_client
+from x402.mechanisms.evm.upto.client import UptoEvmScheme
 
 client = x402ClientSync()
-register_exact_evm_client(client, EthAccountSigner(Account.from_key(os.environ["PAYER_KEY"])))
+signer = EthAccountSigner(Account.from_key(os.environ["PAYER_KEY"]))
+register_exact_evm_client(client, signer)
+client.register("eip155:*", UptoEvmScheme(signer))
 with x402_requests(client) as session:
     answer = session.get(os.environ["URL"], timeout=60)
 settled = decode_payment_response_header(answer.headers["PAYMENT-RESPONSE"])

@@ -259,6 +259,14 @@ async def test_official_client_authorizes_a_maximum_and_pays_what_the_answer_cos
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_official_python_client_pays_what_the_answer_cost(canteen, chain, clients):
+    before = await token_balance(chain.client, chain.usdc_address, SELLER.address)
+    paid = await paid_by([sys.executable, CLIENTS / "pay_sdk.py"], f"{canteen.root}/compute?cost=0.000777", clients)
+    assert (paid["status"], paid["body"], paid["settled"]["amount"]) == (200, {"computed": True}, "777")
+    assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == before + 777
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_wallet_credit_pays_what_the_answer_cost(canteen, chain):
     wallet = Wallet(canteen)
     await wallet.fund(chain, 1_000_000)

@@ -31,6 +31,8 @@ from tollhouse.payments.x402.verification import match_requirement, recover_eoa_
 # A stranger can send a copy of a payer's authorization, but not one that the payer cannot cover.
 _PAYERS_FAULT = frozenset({InvalidReason.INSUFFICIENT_FUNDS})
 
+UPTO_NOT_SETTLED = "This server's facilitator does not settle payments of a maximum (x402's scheme `upto`)."
+
 
 def to_stored(answer: Response) -> StoredResponse:
     """The response in the form in which it is stored."""
@@ -146,7 +148,8 @@ def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], 
 async def _required(context: AppContext, call: Call) -> Problem:
     x402, price_micros = context.per_request.x402, await call.price_micros()
     accepts = await _accepts(x402, call) if x402 else []
-    how_to_pay = "Pay for this request (x402)." if accepts else PAYMENT_NOT_CONFIGURED
+    not_accepted = UPTO_NOT_SETTLED if x402 and _is_measured(call) else PAYMENT_NOT_CONFIGURED
+    how_to_pay = "Pay for this request (x402)." if accepts else not_accepted
     if call.endpoint.terms.opens_to == "payer":
         reason, error = (
             f"This request costs {'at most ' if _is_measured(call) else ''}{usd(price_micros)} USD.",
@@ -159,7 +162,7 @@ async def _required(context: AppContext, call: Call) -> Problem:
             "Other ways to pay: wallet credit, with POST /api/agent/register, or the API key of a paid plan, with "
             "POST /api/keys/create."
         )
-    required = _challenge(context, call, accepts, error if accepts else PAYMENT_NOT_CONFIGURED)
+    required = _challenge(context, call, accepts, error if accepts else not_accepted)
     return required.problem("payment-required", f"{reason} {how_to_pay} {others}")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,17 @@ from tests.payments.settlement import conftest
 from tests.payments.settlement.chain_state import reverted, seller_holds, sent
 from tests.payments.settlement.failing_node import within
 from tests.payments.settlement.settling_client import GO, OUTCOMES, READY, settle
+from tests.payments.settlement.test_upto_settlement import OFFERED, permitted
 from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, read, v1
 from tests.servers.processes import ForkedProcess
 from tests.waiting import until
 from tollhouse.failpoints import EXIT_STATUS
-from tollhouse.payments.x402.types import Settled
+from tollhouse.payments.x402.types import Requirement, Settled
 
 pytestmark = pytest.mark.both_databases
+
+COSTING = OFFERED.costing(PRICE)
+SCHEMES = [(v1, REQUIREMENT), (permitted, COSTING)]
 
 
 @pytest.fixture
@@ -26,14 +31,15 @@ async def start(chain, database_url, tmp_path):
     """A function that starts a process with the key, ready to settle these payments when all are told to begin."""
     processes = []
 
-    async def started(payments: list, failpoint: str = "") -> Settling:
+    async def started(payments: list, failpoint: str = "", requirement: Requirement = REQUIREMENT) -> Settling:
         folder = tmp_path / f"process-{len(processes)}"
         folder.mkdir()
         log = folder / "log"
         settings = {"data_dir": str(tmp_path), "database_url": database_url,
-                    "x402_facilitator_key": conftest.SETTLING.private_key}  # fmt: skip
+                    "x402_facilitator_key": conftest.SETTLING.private_key,
+                    "x402_max_gas_usd": Decimal(1)}  # fmt: skip
         process = ForkedProcess(
-            settle, settings, chain.url, msgspec.to_builtins(REQUIREMENT), payments, failpoint, str(folder),
+            settle, settings, chain.url, msgspec.to_builtins(requirement), payments, failpoint, str(folder),
             cwd=folder, stdout=log, stderr=log,
         )  # fmt: skip
         processes.append(process)
@@ -79,10 +85,11 @@ async def test_two_processes_with_one_key_settle_side_by_side(chain, start, bloc
     assert nonces == list(range(len(nonces)))
 
 
-async def test_two_processes_with_one_payment_send_it_once(chain, start):
+@pytest.mark.parametrize(("make", "requirement"), SCHEMES)
+async def test_two_processes_with_one_payment_send_it_once(chain, start, make, requirement):
     await chain.mine_every(0)
-    payments = [v1()]
-    processes = await asyncio.gather(*(start(payments) for _ in range(2)))
+    payments = [make()]
+    processes = await asyncio.gather(*(start(payments, requirement=requirement) for _ in range(2)))
     ending = asyncio.create_task(gone(*processes))
     await asyncio.sleep(1.5)
     await chain.mine_every(1)
@@ -95,18 +102,19 @@ async def test_two_processes_with_one_payment_send_it_once(chain, start):
 
 @pytest.mark.parametrize("place", ["facilitator.before-send", "facilitator.after-send"])
 @pytest.mark.parametrize("is_mined_meanwhile", [True, False])
+@pytest.mark.parametrize(("make", "requirement"), SCHEMES)
 async def test_what_a_dead_process_had_under_way_is_settled_once(
-    chain, start, open_facilitator, database_url, place, is_mined_meanwhile
+    chain, start, open_facilitator, database_url, place, is_mined_meanwhile, make, requirement
 ):
     await chain.mine_every(0)
-    payments = [v1() for _ in range(3)]
-    process = await start(payments, place)
+    payments = [make() for _ in range(3)]
+    process = await start(payments, place, requirement)
     await gone(process)
     assert process.process.poll() == EXIT_STATUS
     if is_mined_meanwhile:
         await chain.request("anvil_mine")
     async with open_facilitator(database_url=database_url) as facilitator:
-        settling = asyncio.gather(*(facilitator.settle(read(one), REQUIREMENT) for one in payments))
+        settling = asyncio.gather(*(facilitator.settle(read(one), requirement) for one in payments))
         await asyncio.sleep(0.3)
         await chain.mine_every(1)
         outcomes = await within(settling, 40)

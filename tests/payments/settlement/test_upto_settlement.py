@@ -22,8 +22,12 @@ OFFERED = msgspec.structs.replace(UPTO_REQUIREMENT, facilitator=SETTLING.address
 COSTING = OFFERED.costing(COST)
 
 
+def permitted():
+    return upto(permit(witness={"facilitator": SETTLING.address}), accepted=OFFERED.v2())
+
+
 def paid():
-    return read(upto(permit(witness={"facilitator": SETTLING.address}), accepted=OFFERED.v2()))
+    return read(permitted())
 
 
 async def test_what_was_used_is_taken_by_a_transaction_of_the_account_itself(chain, facilitator):

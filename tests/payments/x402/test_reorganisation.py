@@ -3,7 +3,7 @@
 import pytest
 
 from tests.payments.x402.purchases import bought
-from tests.payments.x402.signed_payments import PRICE, decoded, read, v1
+from tests.payments.x402.signed_payments import PRICE, decoded, read, upto, v1
 from tollhouse.payments.reorganisation import WATCHED_BLOCKS
 from tollhouse.payments.x402.reconciliation import PaymentMonitor, reconcile
 from tollhouse.payments.x402.store import Attempts
@@ -23,8 +23,9 @@ async def rounds(monitor, number: int = 2) -> None:
         await monitor.poll()
 
 
-async def test_removed_payment_is_taken_back_and_entered_again_when_mined_again(sqlite_server, chain, monitor):
-    server, sent = sqlite_server, v1()
+@pytest.mark.parametrize("make", [v1, upto])
+async def test_removed_payment_is_taken_back_and_entered_again_when_mined_again(sqlite_server, chain, monitor, make):
+    server, sent = sqlite_server, make()
     [(_, header)] = await bought(server, sent)
     tx_hash = decoded(header)["transaction"]
     raw = await chain.request("eth_getRawTransactionByHash", tx_hash)

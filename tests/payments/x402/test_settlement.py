@@ -73,7 +73,7 @@ async def test_server_without_a_key_gives_no_receipts(open_sqlite_server):
 async def test_server_without_an_address_accepts_nothing(open_sqlite_server):
     server = await open_sqlite_server(pay_to="")
     assert server.x402.accepts(PRICE) == []
-    assert await reason(server, v1()) == "invalid_network"
+    assert await reason(server, v1()) == "unsupported_scheme"
 
 
 async def test_other_spelling_of_the_same_signature_is_the_same_payment(server):
