@@ -32,7 +32,7 @@ def names(request, data_dir, monkeypatch) -> dict[str, Any]:
     return vars(module)
 
 
-@pytest.mark.parametrize("names", ["create_app"], indirect=True)
+@pytest.mark.parametrize("names", ["paid = create_app()"], indirect=True)
 async def test_mounted_server_answers_below_its_path(names):
     async with running(names["app"]) as client:
         assert (await client.get("/paid/defense/health")).status_code == 200
@@ -51,5 +51,14 @@ async def test_application_has_a_toll_on_its_route(names):
         assert (await client.post("/api/keys/create", json={"email": "ada@example.org"})).status_code == 200
 
 
+@pytest.mark.parametrize("names", ["open_squares"], indirect=True)
+async def test_service_without_a_package_is_served_with_its_price(names):
+    async with running(names["app"]) as client:
+        answer = await client.get("/api/square?number=12")
+        assert (answer.json(), answer.headers["x-ratelimit-limit"]) == ({"square": 144}, "50")
+        assert (await client.get("/api/square?number=x")).json()["parameter"] == "number"
+        assert "getSquare" in (await client.get("/api/openapi.json")).text
+
+
 def test_every_program_is_run():
-    assert len(PROGRAMS) == len(FRAMEWORKS) + 1
+    assert len(PROGRAMS) == len(FRAMEWORKS) + 2
