@@ -52,13 +52,20 @@ async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(cha
         assert await earned() == PRICE
         refused = await client.post("/paid", headers=payment)
         assert (refused.status_code, refused.json()["code"]) == (402, "payment-invalid")
+        assert (await client.get("/siwx/paid")).status_code == 402
+        challenge = await client.get("/x402/paid")
+        assert challenge.json()["accepts"][0]["resource"] == "http://test/x402/paid"
+        payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
+        assert (await client.get("/x402/paid", headers=payment)).json()["city"] == "paid"
+        assert await earned() == 2 * PRICE
+        assert (await client.get("/x402/forecast/latest")).status_code == 404
         for at in ("once", "soon"):
             await _use_up(client, at)
             challenge = await client.get(f"/broken?at={at}")
             assert challenge.status_code == 402, challenge.text
             payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
             assert (await client.get(f"/broken?at={at}", headers=payment)).status_code == 500
-        assert await earned() == PRICE
+        assert await earned() == 2 * PRICE
 
 
 async def _use_up(client: httpx2.AsyncClient, at: str) -> None:

@@ -82,7 +82,7 @@ async def served(server, folder):
 
 async def until(claim) -> None:
     async with asyncio.timeout(30):
-        while not await claim():
+        while not await claim():  # noqa: ASYNC110 - the server is another process
             await asyncio.sleep(0.05)
 
 

@@ -21,6 +21,7 @@ from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
 from tollhouse.http.application import Application as ServerApplication
 from tollhouse.http.endpoint import JSON, Endpoint, Method
+from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
 from tollhouse.http.response import render_problem, send_response
 from tollhouse.http.router import Route, Router
@@ -66,10 +67,12 @@ class _TollRouter(Router):
         terms = tolled.toll.terms(f"{self._service.name} {tolled.path}")
         if terms.opens_to == "key":
             terms = structs.replace(terms, minimum_tier=next(iter(self._plans.including(terms.entitlement)), ""))
-        return Endpoint(
+        endpoint = Endpoint(
             tolled.id, cast("Method", tolled.method), tolled.path, tolled.summary, application.handle, terms,
             responses={JSON: {}}, passes_through=True, body_limit_bytes=application.body_limit_bytes,
         )  # fmt: skip
+        paid = with_paid_paths(replace(self._service, endpoints=[endpoint])).endpoints
+        return next(one for one in paid if one.paid_prefix == tolled.paid_prefix)
 
 
 class TollMiddleware:
@@ -123,18 +126,18 @@ class TollMiddleware:
             if tolled is None:
                 await self._app(scope, receive, send)
             else:
-                await self._admit(tolled, scope, receive, send)
+                await self._admit(*tolled, scope, receive, send)
 
     async def aclose(self) -> None:
         """Stop the toll, where no lifespan does."""
         await self._server.__aexit__()
 
-    async def _admit(self, tolled: TolledRoute, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _admit(self, tolled: TolledRoute, for_app: Scope, scope: Scope, receive: Receive, send: Send) -> None:
         inner = {
             **scope,
             # The path as the application reads it: decoded once, whatever was encoded.
             "raw_path": quote(scope["path"]).encode(),
-            APP_SCOPE: scope,
+            APP_SCOPE: for_app,
             TOLLED: tolled,
             HANDLER: self._application,
         }

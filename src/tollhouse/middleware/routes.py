@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping, MutableMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import getdoc
 from typing import Any
+from urllib.parse import quote
 
 from tollhouse.errors import Problem
+from tollhouse.http.paid_paths import SIWX_PATH, X402_PATH
 from tollhouse.http.request import Scope
 from tollhouse.middleware.toll import MARK, Toll
 
@@ -19,12 +21,16 @@ _OVERLOOKED = re.compile(r"(?:/|\\|%2f|%5c)+", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class TolledRoute:
-    """A route with terms. `path` is its template; `handler` is None for a rule of a table."""
+    """A route with terms. `path` is its template; `handler` is None for a rule of a table.
+
+    Below `paid_prefix` (`/x402`, `/siwx`) each call is paid, and the application gets the path without it.
+    """
 
     toll: Toll
     method: str
     path: str
     handler: Callable[..., Any] | None = None
+    paid_prefix: str = ""
 
     @property
     def id(self) -> str:
@@ -80,11 +86,23 @@ class Routes:
         self._rules = [Rule(text, toll) for text, toll in table.items()]
         self._handler_of = handler_finder(app)
 
-    def find(self, scope: Scope) -> TolledRoute | None:
-        """The toll of a request, None where it has none.
+    def find(self, scope: Scope) -> tuple[TolledRoute, Scope] | None:
+        """The toll of a request, and the scope for the application; None where it has none.
 
         Raises Problem `invalid-request` for a path that the application may take for that of a rule.
         """
+        path = local_path(scope)
+        for prefix in (X402_PATH, SIWX_PATH):
+            if path.startswith(f"{prefix}/"):
+                below = _without_prefix(scope, prefix)
+                tolled = self._tolled(below)
+                if tolled is not None and tolled.toll.price is not None:
+                    return replace(tolled, paid_prefix=prefix), below
+        tolled = self._tolled(scope)
+        return None if tolled is None else (tolled, scope)
+
+    def _tolled(self, scope: Scope) -> TolledRoute | None:
+        """Raises Problem `invalid-request`."""
         method, path = scope["method"], local_path(scope)
         if method not in METHODS:
             return None
@@ -107,6 +125,15 @@ def local_path(scope: Scope) -> str:
     path: str = scope["path"]
     root: str = scope.get("root_path", "").rstrip("/")
     return path[len(root) :] or "/" if root and (path == root or path.startswith(f"{root}/")) else path
+
+
+def _without_prefix(scope: Scope, prefix: str) -> Scope:
+    """The scope of the same request for the path below a prefix."""
+    root: str = scope.get("root_path", "").rstrip("/")
+    path: str = scope["path"]
+    base = root if path.startswith(f"{root}{prefix}/") else ""
+    below = base + path[len(base) + len(prefix) :]
+    return {**scope, "path": below, "raw_path": quote(below).encode()}
 
 
 Finder = Callable[[Scope], tuple[Any, str] | None]
