@@ -6,9 +6,14 @@ from pathlib import Path
 import pytest
 
 from tollhouse.config.declaration import DeclarationError
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Response
+from tollhouse.http.paid_paths import with_paid_paths
+from tollhouse.http.router import Router
+from tollhouse.http.service import Service
 from tollhouse.proxy.declaration import declaration_toml, parse_proxy
 from tollhouse.proxy.declared import Head, UpstreamPart
-from tollhouse.proxy.routes import hidden_operations, routes_of
+from tollhouse.proxy.routes import endpoints_of_routes, hidden_operations, routes_of
 
 GOOD = """title = "Weather"
 price_usd = 0.002
@@ -176,3 +181,36 @@ def test_rule_about_nothing_is_a_fault(tmp_path):
     text = RULES.replace("OTHER", "").replace('"/v1/*"', '"/v2/*"')
     with pytest.raises(DeclarationError, match="no operation of the document is below this path"):
         parse_proxy(text, tmp_path / "weather.toml")
+
+
+def test_what_is_not_sold_by_the_call_is_not_sold_below_the_paid_paths_either():
+    text = (
+        GOOD.replace("[upstream]", 'other_routes = "anyone"\n[upstream]')
+        + """
+[routes."/admin/*"]
+offered = false
+[routes."GET /members/*"]
+access = "key"
+price_usd = 0
+"""
+    )
+    declaration = parse_proxy(text, Path("weather.toml"))
+
+    async def handle(_request) -> Response:
+        raise AssertionError("it is only routed")
+
+    async def health() -> dict[str, str]:
+        return {}
+
+    service = Service("weather", "Weather", "1", "", endpoints_of_routes(declaration, handle), health, {})
+    router = Router()
+    router.mount(with_paid_paths(service), "/weather")
+    for prefix in ("/x402", "/siwx"):
+        sold = router.match("GET", f"/weather{prefix}/anything")[0].endpoint
+        assert (sold.terms.opens_to, sold.handler) == ("payer", handle)
+        for method, path in (("POST", "/admin/reset"), ("GET", "/admin"), ("GET", "/members/ada")):
+            refused = router.match(method, f"/weather{prefix}{path}")[0].endpoint
+            assert not refused.terms.takes_payments
+            assert refused.handler is not handle
+        with pytest.raises(Problem, match="as it is declared"):
+            router.match("POST", f"/weather{prefix}//admin/reset")

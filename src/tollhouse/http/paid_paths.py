@@ -6,18 +6,32 @@ wherever it is offered, and directories take such an operation for one that is n
 """
 
 from dataclasses import replace
+from typing import Any
 
-from tollhouse.http.endpoint import Endpoint
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.service import Service
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import FREE, Terms
 
 X402_PATH, SIWX_PATH = "/x402", "/siwx"
 
 
 def with_paid_paths(service: Service) -> Service:
-    """The service with the paid form of each operation that has a price. A path of its own goes before these."""
+    """The service with the paid form of each operation that has a price. A path of its own goes before these.
+
+    Where a paid form stands for every path below its own, what is not sold by the call is refused there by name.
+    """
     own = {(one.method, one.path) for one in service.endpoints}
     paid = [twin for one in service.endpoints for twin in _paid(one) if (twin.method, twin.path) not in own]
+    if any(one.path.endswith(":path}") for one in paid):
+        taken = own | {(one.method, one.path) for one in paid}
+        paid += [
+            twin
+            for one in service.endpoints
+            if one.passes_through
+            for twin in map(_unsold, (_at(one, X402_PATH, is_described=False), _at(one, SIWX_PATH, is_described=False)))
+            if (twin.method, twin.path) not in taken
+        ]
     return replace(service, endpoints=[*service.endpoints, *paid])
 
 
@@ -29,6 +43,14 @@ def _paid(operation: Endpoint) -> list[Endpoint]:
     x402 = _at(operation, X402_PATH, is_described=operation.is_described and terms.opens_to == "key")
     siwx = _at(operation, SIWX_PATH, is_described=False)
     return [siwx] if terms.opens_to == "payer" else [x402, siwx]
+
+
+def _unsold(operation: Endpoint) -> Endpoint:
+    return replace(operation, handler=_refuse, terms=FREE, passes_through=False)
+
+
+async def _refuse(_request: Request[Any, Any]) -> Response:
+    raise Problem("not-found", "This operation is not sold by the call.")
 
 
 def _at(operation: Endpoint, paid_prefix: str, *, is_described: bool) -> Endpoint:

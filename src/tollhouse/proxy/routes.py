@@ -61,7 +61,9 @@ def routes_of(declaration: ProxyDeclaration, *, is_at_root: bool = False) -> lis
                 pattern is not None and not pattern.is_open and bool(pattern.method) and rule.offered
             )
             # An undocumented method of a documented path belongs to what takes everything below a shorter one.
-            is_own = REST in template or (pattern is not None and shape(pattern.template) == shape(template))
+            is_own = REST in template or (
+                pattern is not None and shape(pattern.template.rstrip("/")) == shape(template.rstrip("/"))
+            )
             is_open = (is_own or _is_root_of(opened, template)) and any(one.covers(method, template) for one in opened)
             if (is_listed and rule.offered) or is_open:
                 access = rule.access_in(declaration.head)
@@ -129,7 +131,7 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
     operation, method = route.operation, cast("Method", route.method)
     name = _free_id(operation.id if operation else _made_id(route), ids)
     if not route.rule.offered:
-        return Endpoint(name, method, route.template, name, _not_offered, FREE, is_described=False)
+        return Endpoint(name, method, route.template, name, _not_offered, FREE, is_described=False, passes_through=True)
     measured = answer_price(route.rule)
     terms, limit = _terms(declaration, route), declaration.head.upstream.body_limit_bytes
     handler = measuring(handle, measured) if measured else handle
