@@ -101,7 +101,6 @@ def host_document(context: AppContext, mounted: Mounted) -> Json:
         "version": __version__,
         "description": "; ".join(service.title for service, _ in mounted),
         "contact": _contact(settings),
-        "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         "x-guidance": " ".join(GUIDANCE.split()),
     }
     parts = [ServiceDocument(one.name, prefix, context.offers.document(one.name)) for one, prefix in mounted]

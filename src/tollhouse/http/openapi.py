@@ -46,7 +46,7 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
             "version": service.version,
             "description": service.description,
             "contact": {"name": "The operator of this server", **_site(base_url)},
-            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+            **({"license": {"name": service.licence}} if service.licence else {}),
         },
         "servers": [{"url": base_url}],
         "tags": [{"name": name, "description": text} for name, text in service.tags.items()],

@@ -56,6 +56,7 @@ class Service:
     `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
     both run until the process ends.
     `components` are the sources and datasets that the status page shows; any process may call it.
+    `licence` is that of everything it returns; empty where records have their own, or none is known.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.
     `assistant` answers messages in words; without one the service has no part in conversations.
     `has_accounts`: the account endpoints stand under the prefix of this service too, as its specification writes them.
@@ -76,5 +77,6 @@ class Service:
     pages: Sequence[Page] = ()
     front_page: FrontPageEntry | None = None
     has_accounts: bool = False
+    licence: str = ""
     schemas: dict[str, dict[str, Any]] = field(default_factory=dict)
     assistant: AnsweringOperation | None = None

@@ -81,6 +81,7 @@ async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Serv
         tags=_tags(declaration, endpoints),
         schemas=document.schemas if document else {},
         front_page=_front_page(declaration, endpoints),
+        licence="" if head.licence == "unknown" else head.licence,
     )
 
 

@@ -297,6 +297,7 @@ def test_description_names_every_field_with_its_label(shop):
     assert item["in_print"]["description"].startswith("In print?")
     assert document["info"]["title"] == "Books"
     assert "CC0-1.0" in document["info"]["description"]
+    assert document["info"]["license"] == {"name": "CC0-1.0"}
 
 
 def test_health_reports_the_table_its_rights_and_its_rows(shop):

@@ -13,7 +13,7 @@ from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.http.service import AnsweringOperation, Component, ComponentState, Service
 from tollhouse.http.terms import free_then_paid
-from tollhouse.services.tables.declaration import Declaration
+from tollhouse.services.tables.declaration import UNKNOWN, Declaration
 from tollhouse.services.tables.endpoints import TableEndpoints
 from tollhouse.services.tables.loader import TableLoader, open_loader
 from tollhouse.services.tables.pages import build_front_page, build_pages
@@ -90,6 +90,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         tags=_TAGS,
         pages=build_pages(declaration),
         front_page=build_front_page(declaration),
+        licence="" if declaration.licence == UNKNOWN else declaration.licence,
     )
 
 
