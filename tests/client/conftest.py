@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.conftest import recorded_data, start_server
 from tests.servers.npm import node_modules_of
 from tollhouse.accounts.wallets import AgentHeaders, signed_by
 from tollhouse.errors import Problem
 from tollhouse.evm.address import checksummed
+
+__all__ = ["recorded_data", "start_server"]
 
 LISTED = Path(__file__).parent / "npm"
 MOUNT = "/defense"

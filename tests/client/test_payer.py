@@ -1,6 +1,8 @@
 """Our own payer signs what the server's verification accepts, and never more than it was told to."""
 
 import json
+import subprocess
+import sys
 from base64 import b64encode
 
 import pytest
@@ -31,10 +33,19 @@ def test_payer_pays_no_more_than_it_was_told_to():
 
 
 def test_server_that_takes_no_payment_is_not_paid():
-    empty = b64encode(json.dumps({"accepts": []}).encode()).decode()
+    empty = b64encode(json.dumps({"x402Version": 2, "accepts": []}).encode()).decode()
     with pytest.raises(ValueError, match="does not accept payments"):
         Payer(PAYER.private_key).headers(empty, 1_000)
 
 
 def test_key_is_not_shown():
     assert PAYER.private_key[2:] not in repr(Payer(PAYER.private_key))
+
+
+def test_client_imports_nothing_of_the_server():
+    program = (
+        "import sys, tollhouse.client; print(sorted({name.partition('.')[0] for name in sys.modules} & "
+        "{'granian', 'sqlalchemy', 'tantivy', 'numpy', 'structlog', 'cryptography', 'aiosqlite', 'uvloop'}))"
+    )
+    finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert finished.stdout.strip() == "[]"

@@ -29,9 +29,8 @@ def run(command, url, folder):
     return done.stdout
 
 
-@pytest.mark.parametrize("importing", ["from eth_account import", "from tollhouse.client import"])
-def test_python_sample_is_let_in(importing, checking_url, tmp_path):
-    (tmp_path / "sample.py").write_text(program("python", importing))
+def test_python_sample_is_let_in(checking_url, tmp_path):
+    (tmp_path / "sample.py").write_text(program("python", "from eth_account import"))
     answers = [json.loads(run([sys.executable, "sample.py"], checking_url, tmp_path)) for _ in range(2)]
     assert [answer["signed_by"] for answer in answers] == [ADDRESS, ADDRESS]
     assert answers[0]["nonce"] != answers[1]["nonce"]
@@ -43,13 +42,6 @@ def test_javascript_sample_is_let_in(checking_url, node_modules, tmp_path):
     answers = [json.loads(run(["node", "sample.mjs"], checking_url, tmp_path)) for _ in range(2)]
     assert [answer["signed_by"] for answer in answers] == [ADDRESS, ADDRESS]
     assert answers[0]["nonce"] != answers[1]["nonce"]
-
-
-def test_every_program_of_the_page_is_run_here_and_short():
-    programs = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    assert [language for language, _ in programs] == ["python", "python", "js"]
-    for _, text in programs:
-        assert len([line for line in text.splitlines() if line.strip()]) <= 10
 
 
 def test_server_of_these_tests_refuses_what_nobody_signed(checking_url, tmp_path):

@@ -2,16 +2,28 @@
 
 import json
 import secrets
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from typing import Any
 
+from msgspec import Struct
+
 from tollhouse import clock
+from tollhouse.client.offer import Offer, read_challenge
 from tollhouse.evm.address import checksummed, parse_address
 from tollhouse.evm.signature import address_of, parse_private_key, sign
 from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, transfer_digest
 
-# An authorization is valid from some minutes ago, because clocks differ.
+# An authorization is valid from some minutes ago, because clocks differ, and never longer than an hour.
 VALID_SINCE_SECONDS = 600
+VALID_AT_MOST_SECONDS = 3_600
+
+
+class Payment(Struct, frozen=True):
+    """A signed payment: the headers to send, what it costs, and when the signature expires."""
+
+    headers: dict[str, str]
+    micros: int
+    expires_at: float
 
 
 class Payer:
@@ -31,41 +43,42 @@ class Payer:
 
         Raises ValueError if no accepted payment is possible, or the price is more than `at_most_micros` micro-USD.
         """
-        required = json.loads(b64decode(payment_required))
-        requirement = next((one for one in required["accepts"] if one["scheme"] == "exact"), None)
-        if requirement is None:
+        terms = read_challenge(payment_required)
+        if not terms.offers:
             raise ValueError("the server does not accept payments of the scheme `exact`")
-        if int(requirement["amount"]) > at_most_micros:
-            raise ValueError(f"the price is {requirement['amount']} micro-USD, more than {at_most_micros}")
-        sent = {
-            "x402Version": 2,
-            "resource": required["resource"],
-            "accepted": requirement,
-            "payload": self._signed(requirement),
-            "extensions": {},
-        }
-        return {"Payment-Signature": b64encode(json.dumps(sent).encode()).decode()}
+        offer, raw = terms.offers[0]
+        if offer.micros > at_most_micros:
+            raise ValueError(f"the price is {offer.micros} micro-USD, more than {at_most_micros}")
+        return self.pay(terms.resource, offer, raw).headers
 
-    def _signed(self, requirement: dict[str, Any]) -> dict[str, Any]:
+    def pay(self, resource: Any, offer: Offer, raw: dict[str, Any]) -> Payment:
+        """Sign the payment of an offer. `resource` and `raw` are the challenge's, repeated as they came."""
         now = int(clock.seconds())
         transfer = TransferWithAuthorization(
             self._raw,
-            parse_address(requirement["payTo"]).raw,
-            int(requirement["amount"]),
+            parse_address(offer.pay_to).raw,
+            offer.micros,
             now - VALID_SINCE_SECONDS,
-            now + int(requirement["maxTimeoutSeconds"]),
+            now + min(offer.max_timeout_seconds, VALID_AT_MOST_SECONDS),
             secrets.token_bytes(32),
         )
-        chain_id, extra = int(requirement["network"].removeprefix("eip155:")), requirement["extra"]
-        domain = Domain(extra["name"], extra["version"], chain_id, parse_address(requirement["asset"]).raw)
-        return {
-            "signature": sign(self._key, transfer_digest(domain, transfer)),
-            "authorization": {
-                "from": self.address,
-                "to": requirement["payTo"],
-                "value": str(transfer.value),
-                "validAfter": str(transfer.valid_after),
-                "validBefore": str(transfer.valid_before),
-                "nonce": f"0x{transfer.nonce.hex()}",
+        domain = Domain(offer.extra.name, offer.extra.version, offer.chain_id, parse_address(offer.asset).raw)
+        sent = {
+            "x402Version": 2,
+            "resource": resource,
+            "accepted": raw,
+            "payload": {
+                "signature": sign(self._key, transfer_digest(domain, transfer)),
+                "authorization": {
+                    "from": self.address,
+                    "to": offer.pay_to,
+                    "value": str(transfer.value),
+                    "validAfter": str(transfer.valid_after),
+                    "validBefore": str(transfer.valid_before),
+                    "nonce": f"0x{transfer.nonce.hex()}",
+                },
             },
+            "extensions": {},
         }
+        headers = {"Payment-Signature": b64encode(json.dumps(sent).encode()).decode()}
+        return Payment(headers, offer.micros, transfer.valid_before)
