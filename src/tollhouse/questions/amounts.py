@@ -20,13 +20,15 @@ _LEAST_BARE = 100
 _OR_SO = frozenset({"or so", "or thereabouts", "oder so", "o asi", "ou a peu pres"})
 _SKIPPED = ("all", "filler", "of", "be", "in", "have", "about", "also", "that")
 _CLAUSE_ENDS = frozenset({".", ";", "!", "?", ",", "(", ")"})
-_SIGNS: dict[str, Comparison] = {
+_SIGNS: dict[str, "Relation"] = {
     "<": "below",
     "<=": "at_most",
     "≤": "at_most",
     ">": "above",
     ">=": "at_least",
     "≥": "at_least",
+    "~": "around",
+    "=": "is",
 }
 _CONCEPTS: tuple[tuple[str, "Relation"], ...] = (
     ("between", "between"), ("around", "around"), ("exactly", "is"), ("at_least", "at_least"), ("at_most", "at_most"),
@@ -194,7 +196,7 @@ class _Reader:
         if item is None or item.number is None or item.find("value", "range"):
             return None
         value, at = item.number, index + 1
-        is_multiplied = _is_multiplied(item.text)
+        multiplied = is_multiplied(item.text)
         of: float | None = None
         following, last = self._at(at), self._at(at + 1)
         if following is not None and last is not None and last.number is not None and _is_out_of(following):
@@ -215,7 +217,7 @@ class _Reader:
             elif following.text != "-" or not following.glued or not self._unit_follows(at):
                 break
             at += 1
-        return _Number(value, at, is_money, units, is_percent, of, is_multiplied)
+        return _Number(value, at, is_money, units, is_percent, of, multiplied)
 
     def _unit_follows(self, index: int) -> bool:
         return self._own(self._at(index + 1), "unit", "attribute") is not None
@@ -234,11 +236,8 @@ class _Reader:
             return relation, (first,), first.end
         if joiner is not None and joiner.says("or"):
             return "is", (first, second), second.end
-        low, high = first.value, second.value
-        if second.is_multiplied and not first.is_multiplied and low * 100 <= high:
-            # "Between one and two thousand".
-            scale = next(each for each in (1e9, 1e6, 1e3, 1e2) if high >= each)
-            low *= scale
+        high = second.value
+        low = with_scale(first.value, high, is_said_once=second.is_multiplied and not first.is_multiplied)
         units, is_money = first.units or second.units, first.is_money or second.is_money
         is_percent, of = first.is_percent or second.is_percent, first.of or second.of
         ends = sorted((low, high))
@@ -331,16 +330,33 @@ class _Reader:
 
 
 def _condition(attribute: Attribute, relation: Relation, numbers: Sequence[_Number], words: str) -> Condition:
-    values = [_converted(attribute, number) for number in numbers]
+    # "Queen for $900" is a budget.
+    relation = relation or ("at_most" if attribute.type == "money" else "is")
+    return compared(attribute.name, relation, [_converted(attribute, number) for number in numbers], words)
+
+
+def compared(attribute: str, relation: Relation, values: Sequence[float], words: str) -> Condition:
+    """That a number is one of these values, between two of them, or above or below the first."""
     if relation == "around":
-        values, relation = [values[0] * (1 - ROUGHLY), values[0] * (1 + ROUGHLY)], "between"
-    if relation == "between":
-        low, high = values[0], values[-1]
-        return AllOf((Test(attribute.name, "at_least", (low,), words), Test(attribute.name, "at_most", (high,), words)))
-    if not relation:
-        # "Queen for $900" is a budget.
-        relation = "at_most" if attribute.type == "money" else "is"
-    return Test(attribute.name, _compared(relation), tuple(values) if relation == "is" else (values[0],), words)
+        values, relation = [round(values[0] * (1 - ROUGHLY), 6), round(values[0] * (1 + ROUGHLY), 6)], "between"
+    if relation == "between" and len(values) > 1:
+        low, high = min(values), max(values)
+        return AllOf((Test(attribute, "at_least", (low,), words), Test(attribute, "at_most", (high,), words)))
+    tested = tuple(map(float, values)) if _compared(relation) == "is" else (float(values[0]),)
+    return Test(attribute, _compared(relation), tested, words)
+
+
+def relation_named(name: str) -> Relation:
+    """The relation of a concept or sign of comparison: "more" and ">" are above."""
+    of_concept = (relation for concept, relation in _CONCEPTS if concept == name)
+    return _SIGNS[name] if name in _SIGNS else next(of_concept, "")
+
+
+def with_scale(low: float, high: float, *, is_said_once: bool) -> float:
+    """The lower end with the multiplier that is said once for both: "between one and two thousand"."""
+    if not is_said_once or low * 100 > high:
+        return low
+    return low * next((scale for scale in (1e9, 1e6, 1e3, 1e2) if high >= scale), 1)
 
 
 def _compared(relation: Relation) -> Comparison:
@@ -351,7 +367,7 @@ def _is_out_of(item: Item) -> bool:
     return item.text == "/" or (item.says("from") and item.text.lower().startswith("out"))
 
 
-def _is_multiplied(words: str) -> bool:
+def is_multiplied(words: str) -> bool:
     """Whether a number is said with a multiplier: "two thousand", "2k"."""
     multipliers = language_data()["multipliers"]
     return words.lower().endswith("k") or any(word in multipliers for word in words.lower().split())

@@ -9,8 +9,6 @@ from msgspec import Struct, field
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.query import EVERYTHING, AllOf, AnyOf, Condition, Not, Order, Related, Rows, Test
 
-# "Around" means this share more or less.
-ROUGHLY = 0.15
 NUMERIC = frozenset({"number", "money"})
 NEGATIONS = ("not", "without", "except", "neither", "nor")
 COMPARISONS = ("at_least", "at_most", "more", "less", "exactly", "around", "between", "<", ">", "<=", ">=", "~", "=")

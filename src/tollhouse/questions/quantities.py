@@ -1,29 +1,11 @@
 """Reads numbers and orders: comparisons, ranges, approximations, superlatives, ranks."""
 
-from math import log
-
-from tollhouse.questions.frames import COMPARISONS, NUMERIC, ROUGHLY, Frame, FrameReader, all_of, range_test
+from tollhouse.questions.amounts import Relation, compared, is_multiplied, relation_named, with_scale
+from tollhouse.questions.frames import COMPARISONS, NUMERIC, Frame, FrameReader
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import language_data
-from tollhouse.questions.query import AllOf, Comparison, Condition, Order, Test
+from tollhouse.questions.query import AllOf, Order, Test
 
-_SYMBOLS = {
-    "<": "less",
-    ">": "more",
-    "<=": "at_most",
-    ">=": "at_least",
-    "≤": "at_most",
-    "≥": "at_least",
-    "~": "around",
-    "=": "exactly",
-}
-_OF: dict[str, Comparison] = {
-    "at_least": "at_least",
-    "at_most": "at_most",
-    "more": "above",
-    "less": "below",
-    "exactly": "is",
-}
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
 SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
 
@@ -74,8 +56,7 @@ class Quantities(FrameReader):
         start = self.i
         if self._amount_requested(item, frame):
             return True
-        name = next((each for each in COMPARISONS if item.says(each)), "")
-        name = _SYMBOLS.get(name, name)
+        name: Relation = relation_named(next((each for each in COMPARISONS if item.says(each)), ""))
         if name and (item.number is None):
             matched = self.number_at(start + 1)
             if matched is None or (
@@ -97,9 +78,7 @@ class Quantities(FrameReader):
                 following is not None and (following.number is not None or following.says("currency"))
             ):
                 second, index, is_money = other[0], other[1], is_money or other[2]
-                if value < 1000 <= second and any(char.isalpha() for char in following.text):
-                    # "Between 1 and 2 billion": the word is said once for both.
-                    value *= 1000 ** int(log(second + 0.5, 1000))
+                value = with_scale(value, second, is_said_once=is_multiplied(following.text))
         return self._compare(frame, name, (value, second), index, is_money=is_money)
 
     def _amount_requested(self, item: Item, frame: Frame) -> bool:
@@ -132,11 +111,11 @@ class Quantities(FrameReader):
         return index
 
     def _compare(
-        self, frame: Frame, name: str, values: tuple[float, float | None], index: int, *, is_money: bool
+        self, frame: Frame, name: Relation, ends: tuple[float, float | None], index: int, *, is_money: bool
     ) -> bool:
         """Make the condition of a number at the current place, which ends before `index`."""
         start = self.i
-        value, second = values
+        value, second = ends
         index, name = self._suffix(index, name)
         resolved = self._measured(frame, index, value, name, is_money=is_money)
         if resolved is None:
@@ -145,10 +124,10 @@ class Quantities(FrameReader):
         index, name = self._suffix(index, name)
         words = " ".join(item.text for item in self.items[start:index])
         if is_group:
-            if name not in {"at_most", "less"}:
-                frame.at_least = value + (name == "more")
-            if name in {"at_most", "less", "exactly", "between"}:
-                frame.at_most = (value if second is None else second) - (name == "less")
+            if name not in {"at_most", "below"}:
+                frame.at_least = value + (name == "above")
+            if name in {"at_most", "below", "is", "between"}:
+                frame.at_most = (value if second is None else second) - (name == "below")
             self._implied_between(frame, start, index)
             self.i = index
             return True
@@ -158,7 +137,8 @@ class Quantities(FrameReader):
         ):
             index += 1  # "300 pages long"
         self.i = index
-        condition = _test(key, name, value * factor, None if second is None else second * factor, words)
+        values = [value * factor] if second is None else [value * factor, second * factor]
+        condition = compared(key, "between" if second is not None else name, values, words)
         self.add(frame, condition, key, words, at=start)
         return True
 
@@ -171,7 +151,7 @@ class Quantities(FrameReader):
                     frame, Test(name, "is", (value,), self.items[place].text), name, self.items[place].text, at=place
                 )
 
-    def _suffix(self, index: int, name: str) -> tuple[int, str]:
+    def _suffix(self, index: int, name: Relation) -> tuple[int, Relation]:
         """A comparison that follows its number: "6 or above", "900 max", "3+"."""
         item = self.at(index)
         if item is not None and not name:
@@ -491,7 +471,7 @@ class Quantities(FrameReader):
                 self.i = number[1] + (own is not None)
                 factor = float(own.value) if own is not None and own.name == meaning.name else 1.0
                 words = " ".join(each.text for each in self.items[start : self.i])
-                test = _test(meaning.name, "more" if descending else "less", number[0] * factor, None, words)
+                test = compared(meaning.name, "above" if descending else "below", [number[0] * factor], words)
                 self.add(frame, test, meaning.name, words, at=start)
                 return True
             self.forms.setdefault("comparative_more" if descending else "comparative_less", self.i)
@@ -502,16 +482,3 @@ class Quantities(FrameReader):
         frame.superlative = frame.superlative or ("most" if descending else "least")
         frame.order_words = item.text
         return True
-
-
-def comparison_test(key: str, name: str, value: float, words: str) -> Condition:
-    """A comparison by the name of its concept or sign."""
-    return _test(key, _SYMBOLS.get(name, name), value, None, words)
-
-
-def _test(key: str, name: str, value: float, second: float | None, words: str) -> Condition:
-    if second is not None:
-        return range_test(key, min(value, second), max(value, second), words=words)
-    if name == "around":
-        return range_test(key, round(value * (1 - ROUGHLY), 6), round(value * (1 + ROUGHLY), 6), words=words)
-    return all_of([Test(key, _OF.get(name, "is"), (float(value),), words)])

@@ -5,6 +5,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from tollhouse.questions.amounts import compared, relation_named
 from tollhouse.questions.frames import (
     COMPARISONS,
     NEGATIONS,
@@ -15,7 +16,7 @@ from tollhouse.questions.frames import (
 )
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import fold, phrase
-from tollhouse.questions.quantities import SUPERLATIVES, Quantities, comparison_test
+from tollhouse.questions.quantities import SUPERLATIVES, Quantities
 from tollhouse.questions.query import EVERYTHING, Among, Condition, Not, Order, Related, Rows, Test
 from tollhouse.questions.vocabulary import Relation
 
@@ -438,7 +439,7 @@ class Relations(Quantities):
         self.i = number[1] + 1
         name = next((each for each in COMPARISONS if item.says(each)), "exactly")
         words = " ".join(each.text for each in self.items[at : self.i])
-        self.add(frame, comparison_test(key, name, number[0], words), key, words, at=at)
+        self.add(frame, compared(key, relation_named(name), [number[0]], words), key, words, at=at)
         return True
 
     def _stranded(self, item: Item) -> Meaning | None:
