@@ -6,7 +6,9 @@ import os
 import shutil
 import sys
 from base64 import b64decode
+from collections import Counter
 
+import httpx2
 import jsonschema_rs
 import pytest
 import pytest_asyncio
@@ -181,6 +183,19 @@ def test_key_counts_and_a_bad_one_is_refused(weather):
     bad = {"Authorization": "Bearer th_live_0000000000000000000000000000000000000000"}
     assert weather.get("/forecast/Kiel", headers={**bad, **address(3)}).status_code == 401
     assert weather.get("/api/keys/verify", headers=key).status_code == 200
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_limits_are_exact_when_calls_come_at_once(weather, canteen):
+    key = {"Authorization": f"Bearer {canteen.new_key('max@example.org')}"}
+    async with httpx2.AsyncClient(timeout=30) as client:
+        free = [client.get(f"{weather.root}/forecast/Kiel", headers=address(9)) for _ in range(20)]
+        keyed = [client.get(f"{canteen.root}/whoami", headers=key) for _ in range(20)]
+        answers = await asyncio.gather(*free, *keyed)
+    statuses = Counter(one.status_code for one in answers[:20]), Counter(one.status_code for one in answers[20:])
+    assert statuses == ({200: FREE, 402: 20 - FREE}, {200: 10, 429: 10})
+    usage = canteen.get("/api/keys/verify", headers=key).json()["usage"]
+    assert usage["day"]["used"] == 10
 
 
 async def paid_by(command, url, folder):
