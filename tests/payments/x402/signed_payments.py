@@ -38,7 +38,7 @@ REQUIREMENT = Requirement(8453, PRICE, LocalChain.usdc_address, SELLER.address, 
 # A call that costs PRICE and may cost as much as this.
 MAXIMUM = 5_000
 UPTO_REQUIREMENT = Requirement(
-    8453, MAXIMUM, LocalChain.usdc_address, SELLER.address, 60, scheme="upto", facilitator=RELAYER.address
+    8453, MAXIMUM, LocalChain.usdc_address, SELLER.address, 300, scheme="upto", facilitator=RELAYER.address
 )
 ANSWER = StoredResponse(200, "application/json", b'{"products": []}', ((b"x-served-by", b"test"),), '"etag"')
 PRINT = b"0123456789abcdef"

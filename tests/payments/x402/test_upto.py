@@ -169,7 +169,7 @@ def test_offer_is_what_the_official_client_signs(sqlite_server):
         "amount": str(MAXIMUM),
         "asset": offered.asset,
         "payTo": SELLER.address,
-        "maxTimeoutSeconds": 60,
+        "maxTimeoutSeconds": 300,
         "extra": {
             "name": "USD Coin",
             "version": "2",

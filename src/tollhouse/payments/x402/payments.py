@@ -70,13 +70,15 @@ MAX_ROWS = 50
 class Terms(Struct, frozen=True):
     """How a server is paid: recipient, chain and token. Without `pay_to` it accepts no payment.
 
-    `receipt_key` (32 bytes) signs receipts; empty for none.
+    Authorizations last `max_timeout_seconds`, those of scheme `upto` `upto_timeout_seconds`. `receipt_key` (32 bytes)
+    signs receipts; empty for none.
     """
 
     chain_id: int
     asset: str
     pay_to: str = ""
     max_timeout_seconds: int = 60
+    upto_timeout_seconds: int = 300
     receipt_key: bytes = b""
 
 
@@ -116,7 +118,7 @@ class X402:
                 amount_micros,
                 asset,
                 pay_to,
-                terms.max_timeout_seconds,
+                terms.upto_timeout_seconds if scheme == UPTO else terms.max_timeout_seconds,
                 name,
                 scheme=scheme,
                 facilitator=account,
