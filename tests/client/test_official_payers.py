@@ -11,8 +11,11 @@ import httpx2
 import pytest
 
 from tests.journeys.server import Server
+from tollhouse.admission.context import open_context
+from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS
+from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 
 HERE = Path(__file__).parent
 PAYER, SELLER, RELAYER = ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
@@ -48,7 +51,11 @@ async def paid_by(command, server, **environment: str):
 
 @pytest.fixture
 async def defense(tmp_path, local_chain):
-    """A server of the defense feeds, which need a key except where the call is paid for."""
+    """A server of the defense feeds, which need a key except where the call is paid for; the payer has some credit."""
+    async with open_context(Settings(data_dir=str(tmp_path / "data"))) as context:
+        agent = await context.wallets.register(PAYER.address)
+        account = agent_account(agent.agent_id)
+        await context.ledger.move(Transfer("deposit:1", TREASURY, account, 2 * FEED_PRICE, "deposit"))
     await local_chain.fund_usdc(PAYER.address, 1_000_000)
     settings = {"evm_rpc_url": local_chain.url, "x402_pay_to": SELLER.address,
                 "x402_facilitator_key": RELAYER.private_key, "recorded": "true"}  # fmt: skip
@@ -88,3 +95,16 @@ async def test_official_clients_pay_for_a_defense_feed_without_a_key(defense, lo
     await check(paid, local_chain, FEED_PRICE, "events")
     paid = await paid_by([sys.executable, HERE / "pay_sdk.py"], defense, **url)
     await check(paid, local_chain, 2 * FEED_PRICE, "events")
+
+
+async def test_official_client_pays_from_credit_and_falls_back_to_a_payment(
+    defense, local_chain, node_modules, tmp_path
+):
+    (tmp_path / "node_modules").symlink_to(node_modules)
+    shutil.copy(HERE / "pay_siwx.mjs", tmp_path)
+    answers = await paid_by(["node", tmp_path / "pay_siwx.mjs"], defense, URL=f"{defense.root}/siwx{FEED}")
+    on_credit = {"status": 200, "rows": 2, "isPaid": False, "tier": "agent"}
+    assert answers == [on_credit, on_credit, {"status": 200, "rows": 2, "isPaid": True, "tier": None}]
+    assert await token_balance(local_chain.client, local_chain.usdc_address, SELLER.address) == FEED_PRICE
+    balance = httpx2.get(f"{defense.root}/api/agent/balance", params={"wallet_address": PAYER.address}).json()
+    assert (balance["balance_usd"], balance["spent_usd"]) == ("0.00", "0.02")

@@ -18,6 +18,7 @@ from tollhouse.caller import WalletCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
@@ -90,7 +91,7 @@ async def serving(database_url, folder, **values: object):
     settings = Settings(data_dir=str(folder), database_url=url, failed_attempts_per_minute=FAILURES, **values)
     async with open_context(settings) as context:
         router = Router()
-        router.mount(Service("shop", "Shop", "1", "", endpoints.operations(), _health, {}), "/mounted")
+        router.mount(with_paid_paths(Service("shop", "Shop", "1", "", endpoints.operations(), _health, {})), "/mounted")
         agent = await context.wallets.register(WALLET.address)
         yield House(context, endpoints, Server(settings, Admission(context), router, {}), agent)
         report = await context.ledger.verify()

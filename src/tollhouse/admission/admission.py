@@ -7,6 +7,8 @@ from math import ceil
 from typing import TypeVar
 
 from tollhouse import clock, tracing
+from tollhouse.accounts import sign_in
+from tollhouse.accounts.sign_in import SIGN_IN
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
@@ -16,6 +18,7 @@ from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
+from tollhouse.evm.address import checksummed
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.paid_paths import X402_PATH
@@ -25,6 +28,7 @@ from tollhouse.http.terms import Terms
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.attempts import Attempts
 from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
+from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
 from tollhouse.payments.stored_response import StoredResponse
@@ -62,12 +66,21 @@ def presented_key(call: Call, *, takes_payments: bool) -> str:
     return key
 
 
-def signed_call(request: HttpRequest) -> AgentHeaders | None:
-    """The agent headers, if any was sent. Raises Problem `ambiguous-credentials` or `missing-credentials`."""
-    headers = request.headers
+def signed_call(call: Call) -> AgentHeaders | str | None:
+    """The agent headers, or the header `sign-in-with-x`, if any was sent; beside a payment the latter says nothing.
+
+    Raises Problem `ambiguous-credentials` or `missing-credentials`.
+    """
+    headers = call.request.headers
     sent = [headers[name] for name in AGENT_HEADERS if name in headers]
+    message = headers.get(SIGN_IN.encode(), "")
+    if message and (sent or b"authorization" in headers):
+        raise Problem(
+            "ambiguous-credentials", f"Send `{SIGN_IN}`, a Bearer key or the agent headers: only one of them."
+        )
     if not sent:
-        return None
+        is_paid = call.endpoint.terms.takes_payments and (b"x-payment" in headers or b"payment-signature" in headers)
+        return message if message and not is_paid else None
     if b"authorization" in headers:
         raise Problem("ambiguous-credentials", "Send a Bearer key or the agent headers, not both.")
     if len(sent) < len(AGENT_HEADERS):
@@ -153,7 +166,7 @@ class Admission:
         if terms.opens_to != "key":
             answer = await call.handle(AddressCaller(address), address)
             return Admitted(answer, delivered=answer.delivered, undelivered=answer.undelivered)
-        signed = signed_call(request)
+        signed = signed_call(call)
         if signed is not None:
             return await self._on_credit(call, signed, address)
         if b"authorization" not in request.headers and _is_visit(call):
@@ -176,7 +189,7 @@ class Admission:
 
     async def _on_allowance(self, call: Call, address: str) -> Admitted:
         """A call that needs no key. Wallet credit, or the key of a paid plan, takes the place of the allowance."""
-        signed = signed_call(call.request)
+        signed = signed_call(call)
         if signed is not None:
             return await self._on_credit(call, signed, address)
         if b"authorization" in call.request.headers:
@@ -223,7 +236,7 @@ class Admission:
 
     async def _from_payer(self, call: Call, address: str) -> Admitted:
         """A call that is paid by itself: no key opens it, and there is no allowance."""
-        signed = signed_call(call.request)
+        signed = signed_call(call)
         if signed is not None:
             return await self._on_credit(call, signed, address)
         return await self._per_request(call, AddressCaller(address), [])
@@ -266,19 +279,44 @@ class Admission:
         delivered, undelivered = partial(x402.delivered, paid), partial(x402.undelivered, paid)
         return Admitted(_with_headers(answer, paid.headers), usage, delivered, undelivered)
 
-    async def _on_credit(self, call: Call, signed: AgentHeaders, address: str) -> Admitted:
-        """A signed call takes its price from the wallet's credit once, when the response is ready."""
+    async def _on_credit(self, call: Call, signed: AgentHeaders | str, address: str) -> Admitted:
+        """A signed call is paid from the wallet's credit; where that is short, the problem says how else."""
         if call.endpoint.terms.price is None:
             raise missing_credentials("This endpoint requires an API key. Create one with POST /api/keys/create.")
-        wallets, query = self._context.wallets, call.request.query.decode("latin-1")
         try:
-            signer = wallets.signed_by(call.path, query, signed)
+            signer, nonce = self._signer(call, signed)
         except Problem:
             async with self._attempts.attempt(address):
                 raise
-        nonce = nonce_of(signed.nonce).hex()
+        try:
+            return await self._from_wallet(call, signer, nonce, address)
+        except Problem as problem:
+            raise await payment.or_pay(self._context, call, problem) if _is_unfunded(problem) else problem from None
+
+    def _signer(self, call: Call, signed: AgentHeaders | str) -> tuple[bytes, str]:
+        """The address that signed the call, and the nonce. Raises Problem `invalid-signature`, `origin-not-allowed`."""
+        if isinstance(signed, AgentHeaders):
+            query = call.request.query.decode("latin-1")
+            return self._context.wallets.signed_by(call.path, query, signed), nonce_of(signed.nonce).hex()
+        if not self._context.settings.public_url:
+            # The message names the host of the request, which must not be one that leads here from elsewhere.
+            self._context.hosts.check_host(call.request)
+        signer, nonce = sign_in.verify(signed, payment.sign_in_target(self._context, call))
+        return signer, f"siwx:{nonce}"
+
+    async def _from_wallet(self, call: Call, signer: bytes, nonce: str, address: str) -> Admitted:
+        """A verified call takes its price from the wallet's credit once, when the response is ready."""
+        wallets = self._context.wallets
         print_of_call = fingerprint(call.request, await call.body())
         async with self._attempts.attempt(address, f"wallet:{signer.hex()}", is_partys_fault=_is_unfunded):
+            if nonce.startswith("siwx:") and await wallets.agent_of(signer) is None:
+                raise Problem(
+                    "insufficient-balance",
+                    f"The wallet {checksummed(signer)} is not registered and has no credit. Register it with "
+                    "POST /api/agent/register and deposit USDC.",
+                    balance_usd=usd(0),
+                    price_usd=usd(await call.price_micros()),
+                )
             caller = call.caller = await wallets.caller(signer)
             reservation = await self._reserve(caller)
 

@@ -14,6 +14,7 @@ from tollhouse.admission.offers import Offers
 from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.admission.visits import Visits
 from tollhouse.config.settings import SettingError, Settings
+from tollhouse.http.hosts import OwnHosts
 from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
@@ -48,6 +49,7 @@ class AppContext:
     stripe: StripeApi | None
     started_at: float
     offers: Offers
+    hosts: OwnHosts
 
     def uptime_seconds(self) -> int:
         """Seconds since this process started to serve."""
@@ -91,6 +93,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             stripe=await stack.enter_async_context(open_stripe(settings)),
             started_at=clock.seconds(),
             offers=Offers(),
+            hosts=OwnHosts(settings),
         )
 
 

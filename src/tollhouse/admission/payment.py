@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from tollhouse import tracing
+from tollhouse.accounts.sign_in import SIGN_IN, Target, offer
 from tollhouse.admission.context import AppContext
 from tollhouse.admission.streams import MeteredStream, is_passed_stream
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
+from tollhouse.http.paid_paths import SIWX_PATH
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Call
 from tollhouse.metering.attempts import Attempts
@@ -142,7 +144,34 @@ def _is_measured(call: Call) -> bool:
 def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], error: str) -> Challenge:
     """Ask for a payment of this call, and say how the operation is called."""
     extensions = context.offers.extensions(call.route, call.tool) if accepts else {}
+    if accepts and _offers_sign_in(context, call):
+        extensions = {SIGN_IN: (offer(sign_in_target(context, call)),), **extensions}
     return challenge(_resource(context, call), accepts, error, extensions)
+
+
+def _offers_sign_in(context: AppContext, call: Call) -> bool:
+    """Whether the challenge offers to pay from credit; see `tollhouse.http.paid_paths`."""
+    is_for_it = call.endpoint.paid_prefix == SIWX_PATH or call.endpoint.terms.opens_to == "anyone"
+    return is_for_it and not call.tool and context.hosts.is_own(call.request)
+
+
+def sign_in_target(context: AppContext, call: Call) -> Target:
+    """What a wallet signs for to pay for this call from its credit."""
+    request = call.request
+    path, query = request.raw_path.decode("latin-1"), request.query.decode("latin-1")
+    return Target(_root(context, call), path, query, context.settings.evm_chain_id)
+
+
+async def or_pay(context: AppContext, call: Call, problem: Problem) -> Problem:
+    """The 402 for a wallet without enough credit, with the challenge to pay for the call instead."""
+    x402 = context.per_request.x402
+    accepts = await _accepts(x402, call) if x402 and call.endpoint.terms.takes_payments else []
+    if not accepts:
+        return problem
+    required = _challenge(context, call, accepts, "Payment required.")
+    either = required.problem(problem.code, f"{problem.detail} Or pay for this request (x402).", **problem.facts)
+    either.usage = problem.usage
+    return either
 
 
 async def _required(context: AppContext, call: Call) -> Problem:
@@ -168,11 +197,13 @@ async def _required(context: AppContext, call: Call) -> Problem:
 
 def _resource(context: AppContext, call: Call) -> Resource:
     """The resource of the challenge, at its full public URL."""
-    operation, request = call.endpoint, call.request
-    root = (
-        context.settings.public_url.rstrip("/")
-        or f"http://{request.header(b'host') or 'localhost'}{context.settings.root_path}"
-    )
+    operation, request, root = call.endpoint, call.request, _root(context, call)
     query = f"?{request.query.decode('latin-1')}" if request.query else ""
     media_type = next(iter(operation.responses), "application/json")
     return Resource(f"{root}{request.path}{query}", operation.summary, media_type)
+
+
+def _root(context: AppContext, call: Call) -> str:
+    """The public address of the root, without a slash at the end."""
+    host = call.request.header(b"host") or "localhost"
+    return context.settings.public_url.rstrip("/") or f"http://{host}{context.settings.root_path}"

@@ -25,11 +25,15 @@ class OwnHosts:
         self._authorities = {host.lower().removesuffix(".") for host in [*settings.hosts, *settings.allowed_hosts]}
         self._hosts = self._authorities | ({public.netloc, public.hostname or ""} if public.netloc else set())
 
-    def check_host(self, request: HttpRequest) -> None:
-        """Raises Problem `origin-not-allowed` unless `Host` is a host of this server."""
+    def is_own(self, request: HttpRequest) -> bool:
+        """Whether `Host` is a host of this server."""
         host = request.header(b"host").lower()
         is_named = host in self._hosts or _name(host) in self._hosts
-        if not is_named and not _is_listening_address(_name(host), request.listening):
+        return is_named or _is_listening_address(_name(host), request.listening)
+
+    def check_host(self, request: HttpRequest) -> None:
+        """Raises Problem `origin-not-allowed` unless `Host` is a host of this server."""
+        if not self.is_own(request):
             raise Problem(
                 "origin-not-allowed",
                 "This `Host` is not one of this server's. The operator can add it to the setting `allowed_hosts`.",
