@@ -38,6 +38,7 @@ def test_command_prints_what_it_wrote_and_a_wallet_that_pays(toll, tmp_path):
     assert 'url = "http://127.0.0.1' in printed
     assert "GET    /forecast/{city}: 0 free calls a day, then 0.002 USD" in printed
     assert f"export PAYER_KEY={PAYER.private_key}" in printed
+    assert f"tollhouse pay '{toll.root}/forecast/Kiel'" in printed
     url = f"{toll.root}/forecast/Kiel?days=1"
     variables = {**os.environ, "PAYER_KEY": PAYER.private_key, "URL": url}
     paid = subprocess.run(

@@ -26,21 +26,24 @@ def pay(
 
     Prints the body of the answer on standard output, and what was paid on standard error.
     """
-    if not os.environ.get(KEY):
-        raise ValueError(f"set {KEY} to the private key of a wallet with USDC")
-    payer = Payer(os.environ[KEY])
     with httpx2.Client(timeout=SECONDS) as client:
         try:
             answer = client.get(url)
             required = answer.headers.get("PAYMENT-REQUIRED")
             if answer.status_code == httpx2.codes.PAYMENT_REQUIRED and required:
-                answer = client.get(url, headers=payer.headers(required, int(at_most * MICROS_PER_USD)))
+                answer = client.get(url, headers=_payer().headers(required, int(at_most * MICROS_PER_USD)))
         except httpx2.HTTPError as error:
             raise ValueError(f"{url}: {type(error).__name__}: {error}") from None
     print(f"HTTP {answer.status_code}{_receipt(answer)}", file=sys.stderr)
     print(answer.text)
     if not answer.is_success:
         sys.exit(1)
+
+
+def _payer() -> Payer:
+    if not os.environ.get(KEY):
+        raise ValueError(f"set {KEY} to the private key of a wallet with USDC")
+    return Payer(os.environ[KEY])
 
 
 def _receipt(answer: httpx2.Response) -> str:

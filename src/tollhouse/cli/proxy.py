@@ -21,7 +21,14 @@ from tollhouse.proxy.declaration_faults import url_fault
 from tollhouse.proxy.declared import Head, ProxyDeclaration, UpstreamPart
 from tollhouse.proxy.openapi_document import MAX_BYTES, OpenApiDocument, read_document
 from tollhouse.proxy.openapi_schemas import OpenApiError
-from tollhouse.proxy.routes import ProxyRoute, hidden_operations, routes_of
+from tollhouse.proxy.routes import (
+    ProxyRoute,
+    endpoints_of_routes,
+    example_call,
+    hidden_operations,
+    not_offered,
+    routes_of,
+)
 from tollhouse.services import EVERY_SERVICE
 
 MAX_ROUTES_SHOWN = 20
@@ -73,16 +80,19 @@ def proxy(
     )
     files[path] = declaration_toml(head).encode()
     _write(files, is_forced=force)
-    _show(parse_proxy(path.read_text("utf-8"), path))
-    chain = _local_chain() if local_chain else {}
+    declaration = parse_proxy(path.read_text("utf-8"), path)
+    _show(declaration)
+    chain = _local_chain(declaration, address_of(host, port)) if local_chain else {}
     chosen = common.settings(service=service, workers=workers, served_at=address_of(host, port), **chain)
     run_server(chosen, host, port)
 
 
-def _local_chain() -> dict[str, object]:
+def _local_chain(declaration: ProxyDeclaration, root: str) -> dict[str, object]:
     settings = start_local_chain()
-    _say("Payments are on a chain of this machine, in money that is worth nothing. A wallet to pay with:")
+    call = example_call(endpoints_of_routes(declaration, not_offered, is_at_root=True)) or "/…"
+    _say("Payments are on a chain of this machine, in money that is worth nothing. To pay, in another terminal:")
     _say(f"  export PAYER_KEY={PAYER.private_key}")
+    _say(f"  tollhouse pay '{root}{call}'")
     _say("")
     return settings
 

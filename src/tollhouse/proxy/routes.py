@@ -1,7 +1,7 @@
 """The routes of a proxied API: of its OpenAPI document, of the rules, and of whatever else is opened."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -11,6 +11,7 @@ from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.errors import Problem
+from tollhouse.http.code_samples import example_address, lacking
 from tollhouse.http.described import DescribedOperation, Json, example_of, schema_of
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Method, Request, Response
 from tollhouse.http.terms import FREE, Terms
@@ -90,6 +91,12 @@ def endpoints_of_routes(declaration: ProxyDeclaration, handle: Handler, *, is_at
     return [_endpoint(declaration, route, handle, ids) for route in routes]
 
 
+def example_call(endpoints: Sequence[Endpoint]) -> str:
+    """The path and query of a GET that the document says how to make, with the fewest parameters; "" without one."""
+    calls = [one for one in endpoints if one.method == "GET" and one.is_described and not lacking(one)]
+    return example_address(min(calls, key=lambda one: len(one.path_parameters))) if calls else ""
+
+
 def _opened(declaration: ProxyDeclaration) -> list[Pattern]:
     """The patterns under which every path is served."""
     is_open = declaration.head.other_routes != "none"
@@ -131,7 +138,7 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
     operation, method = route.operation, cast("Method", route.method)
     name = _free_id(operation.id if operation else _made_id(route), ids)
     if not route.rule.offered:
-        return Endpoint(name, method, route.template, name, _not_offered, FREE, is_described=False, passes_through=True)
+        return Endpoint(name, method, route.template, name, not_offered, FREE, is_described=False, passes_through=True)
     measured = answer_price(route.rule)
     terms, limit = _terms(declaration, route), declaration.head.upstream.body_limit_bytes
     handler = measuring(handle, measured) if measured else handle
@@ -159,7 +166,8 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
     )  # fmt: skip
 
 
-async def _not_offered(_request: Request[None, None]) -> Response:
+async def not_offered(_request: Request[None, None]) -> Response:
+    """The handler of a route that no one may call."""
     raise Problem("not-found", "No endpoint at this path.")
 
 

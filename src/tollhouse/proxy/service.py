@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
-from tollhouse.http.code_samples import example_address, samples
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.pages import FrontPageEntry
 from tollhouse.http.service import Component, Service
@@ -19,7 +18,7 @@ from tollhouse.proxy.declared import ProxyDeclaration
 from tollhouse.proxy.handler import Proxy, ProxyRules
 from tollhouse.proxy.http_upstream import HttpUpstream
 from tollhouse.proxy.reachability import Reachability
-from tollhouse.proxy.routes import endpoints_of_routes, hidden_operations
+from tollhouse.proxy.routes import endpoints_of_routes, example_call, hidden_operations
 
 log = logger("proxy")
 
@@ -117,15 +116,13 @@ def _tags(declaration: ProxyDeclaration, endpoints: list[Endpoint]) -> dict[str,
 
 
 def _front_page(declaration: ProxyDeclaration, endpoints: list[Endpoint]) -> FrontPageEntry | None:
-    """A card with the first operation that can be called without a body."""
-    calls = [one for one in endpoints if one.method == "GET" and one.is_described and samples(one)]
-    if not calls:
+    address = example_call(endpoints)
+    if not address:
         return None
-    first = min(calls, key=lambda one: len(one.path_parameters))
     return FrontPageEntry(
         title=declaration.head.title,
         summary=_about(declaration).partition("\n")[0].rstrip(".") + ".",
-        example_calls=(example_address(first),),
+        example_calls=(address,),
         page=f"/guide/reference/{declaration.name}",
         button="See its operations",
     )
