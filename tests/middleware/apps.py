@@ -129,7 +129,7 @@ def of_litestar(settings: Any) -> Any:
     async def forecast_of(city: FromPath[str], request: LitestarRequest) -> dict[str, Any]:
         return known(request.scope, city)
 
-    return TollMiddleware(Litestar([newest, forecast_of]), settings=settings)
+    return TollMiddleware(Litestar([newest, forecast_of]), settings=settings, openapi="/schema/openapi.json")
 
 
 async def django_latest(request: Any) -> JsonResponse:

@@ -58,6 +58,11 @@ async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(cha
         payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
         assert (await client.get("/x402/paid", headers=payment)).json()["city"] == "paid"
         assert await earned() == 2 * PRICE
+        challenge = await client.get("/x402/forecast/Bern")
+        assert challenge.status_code == 402
+        payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
+        assert (await client.get("/x402/forecast/Bern", headers=payment)).json()["city"] == "Bern"
+        assert await earned() == 3 * PRICE
         assert (await client.get("/x402/forecast/latest")).status_code == 404
         for at in ("once", "soon"):
             await _use_up(client, at)
@@ -65,7 +70,7 @@ async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(cha
             assert challenge.status_code == 402, challenge.text
             payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
             assert (await client.get(f"/broken?at={at}", headers=payment)).status_code == 500
-        assert await earned() == 2 * PRICE
+        assert await earned() == 3 * PRICE
 
 
 async def _use_up(client: httpx2.AsyncClient, at: str) -> None:

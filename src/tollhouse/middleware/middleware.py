@@ -20,7 +20,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
 from tollhouse.http.application import Application as ServerApplication
-from tollhouse.http.endpoint import JSON, Endpoint, Method
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Method
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
 from tollhouse.http.response import render_problem, send_response
@@ -29,6 +29,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.middleware.exchange import APP_SCOPE, FAILURE, App, Application
 from tollhouse.middleware.lifespan import Lifespan
+from tollhouse.middleware.openapi import answer_document
 from tollhouse.middleware.routes import Routes, TolledRoute, local_path
 from tollhouse.middleware.toll import Toll
 from tollhouse.services import load_settings
@@ -64,15 +65,23 @@ class _TollRouter(Router):
         return self._tolled[tolled], {}
 
     def _endpoint(self, tolled: TolledRoute, application: Application) -> Endpoint:
-        terms = tolled.toll.terms(f"{self._service.name} {tolled.path}")
+        endpoint = _endpoint(tolled, self._service.name, application)
+        terms = endpoint.terms
         if terms.opens_to == "key":
             terms = structs.replace(terms, minimum_tier=next(iter(self._plans.including(terms.entitlement)), ""))
-        endpoint = Endpoint(
-            tolled.id, cast("Method", tolled.method), tolled.path, tolled.summary, application.handle, terms,
-            responses={JSON: {}}, passes_through=True, body_limit_bytes=application.body_limit_bytes,
-        )  # fmt: skip
-        paid = with_paid_paths(replace(self._service, endpoints=[endpoint])).endpoints
+        paid = with_paid_paths(replace(self._service, endpoints=[replace(endpoint, terms=terms)])).endpoints
         return next(one for one in paid if one.paid_prefix == tolled.paid_prefix)
+
+
+def _endpoint(tolled: TolledRoute, name: str, application: Application) -> Endpoint:
+    """A tolled route as an endpoint of the service of this name."""
+    return Endpoint(
+        tolled.id, cast("Method", tolled.method), tolled.path, tolled.summary, application.handle,
+        tolled.toll.terms(f"{name} {tolled.path}"),
+        path_parameters={name: {"schema": {"type": "string"}} for name in tolled.parameters},
+        sample=Example(path=dict.fromkeys(tolled.parameters, "example")),
+        responses={JSON: {}}, passes_through=True, body_limit_bytes=application.body_limit_bytes,
+    )  # fmt: skip
 
 
 class TollMiddleware:
@@ -82,7 +91,8 @@ class TollMiddleware:
     without. The first that covers a request decides. In Starlette, FastAPI and Litestar the decorator `@toll(...)` on a
     handler does the same. Keys, plans, allowances, credit and x402 are those of the settings, by default the ones in
     effect; the endpoints of accounts (`/api/keys/create`, `/api/agent/register`, …) are at the application's root.
-    `name` is the service in statistics and the ledger. A tolled route takes bodies of up to `body_limit_bytes`.
+    `name` is the service in statistics and the ledger. `openapi` is the path of the application's OpenAPI document,
+    which gets the prices; empty where it has none. A tolled route takes bodies of up to `body_limit_bytes`.
 
         app = TollMiddleware(app, routes={"GET /forecast": toll("0.002", free_per_day=50)})
 
@@ -90,19 +100,21 @@ class TollMiddleware:
     route that is not one, SettingError.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its settings
         self,
         app: App,
         *,
         routes: Mapping[str, Toll | None] | None = None,
         settings: Settings | None = None,
         name: str = "api",
+        openapi: str = "/openapi.json",
         body_limit_bytes: int = BODY_LIMIT_BYTES,
     ) -> None:
         settings = replace(load_settings() if settings is None else settings, service="", hosts={})
         logs.configure_events(settings.log_level)
         self._app = app
         self._name = name
+        self._openapi = openapi
         self._routes = Routes(app, routes or {})
         self._application = Application(app, name, body_limit_bytes)
         opened = partial(serving, settings, is_guest=True, services={name: self._open}, build=_build)
@@ -116,6 +128,8 @@ class TollMiddleware:
             await self._app(scope, receive, send)
         elif local_path(scope) in _ACCOUNT_PATHS:
             await self._server(scope, receive, send)
+        elif scope["method"] == "GET" and local_path(scope) == self._openapi:
+            await answer_document(self._app, partial(self._endpoint_at, scope), scope, receive, send)
         else:
             try:
                 tolled = self._routes.find(scope)
@@ -127,6 +141,12 @@ class TollMiddleware:
                 await self._app(scope, receive, send)
             else:
                 await self._admit(*tolled, scope, receive, send)
+
+    def _endpoint_at(self, scope: Scope, method: str, path: str) -> Endpoint | None:
+        """The endpoint of another request to the application, if it has a toll. Raises Problem."""
+        whole = scope.get("root_path", "").rstrip("/") + path
+        tolled = self._routes.find({**scope, "method": method, "path": whole, "raw_path": quote(whole).encode()})
+        return _endpoint(tolled[0], self._name, self._application) if tolled else None
 
     async def aclose(self) -> None:
         """Stop the toll, where no lifespan does."""

@@ -40,6 +40,11 @@ class TolledRoute:
         return f"{self.method} {self.path}"
 
     @property
+    def parameters(self) -> list[str]:
+        """The names of the parameters of its path."""
+        return [parameter[1] for parameter in _PARAMETER.finditer(self.path)]
+
+    @property
     def summary(self) -> str:
         """The first line of the handler's docstring, else the route."""
         text = (getdoc(self.handler) or "").partition("\n")[0] if self.handler is not None else ""

@@ -1,0 +1,151 @@
+"""The application's own OpenAPI document, with the prices of its tolled routes."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from tollhouse.errors import Problem
+from tollhouse.http.endpoint import Endpoint, Example
+from tollhouse.http.openapi import description
+from tollhouse.http.request import Receive, Scope, Send
+from tollhouse.http.service import Service
+from tollhouse.middleware.exchange import App
+from tollhouse.middleware.routes import METHODS
+
+Json = dict[str, Any]
+EndpointOf = Callable[[str, str], Endpoint | None]
+"""The endpoint of a method and path, if it has a toll."""
+
+_PARAMETER = re.compile(r"\{[^}]*\}")
+# A parameter of a template stands for one of these: which one decides what a route's own pattern accepts.
+_SAMPLES = ("{0}", "1", "a", "00000000-0000-0000-0000-000000000000", "2026-01-01", "1.5")
+_REFUSALS = ("401", "402", "403", "429", "503")
+_JSON_TYPE = re.compile(rb"application/([\w.+-]+\+)?json", re.IGNORECASE)
+# The document is read whole here, and answered as it is now.
+_NOT_REQUESTED = frozenset({b"accept-encoding", b"if-none-match", b"if-modified-since", b"range"})
+_NOT_PASSED = frozenset({b"content-length", b"etag", b"last-modified"})
+
+
+async def answer_document(app: App, endpoint_of: EndpointOf, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with the application's document and the prices; with what it answers, where that is not a document."""
+    messages: list[Any] = []
+
+    async def collect(message: Any) -> None:
+        messages.append(message)
+
+    headers = [one for one in scope["headers"] if one[0] not in _NOT_REQUESTED]
+    await app({**scope, "headers": headers, "extensions": {}}, receive, collect)
+    starts = [one for one in messages if one["type"] == "http.response.start"]
+    body = b"".join(one.get("body", b"") for one in messages if one["type"] == "http.response.body")
+    fields = {name.lower(): value for name, value in starts[0]["headers"]} if starts else {}
+    document = None
+    if starts and starts[0]["status"] == 200 and _JSON_TYPE.match(fields.get(b"content-type", b"")):
+        document = _document(body)
+    if document is None:
+        for message in messages:
+            await send(message)
+        return
+    body = msgspec.json.encode(priced(document, endpoint_of))
+    passed = [one for one in starts[0]["headers"] if one[0].lower() not in _NOT_PASSED]
+    await send({**starts[0], "headers": [*passed, (b"content-length", b"%d" % len(body))]})
+    await send({"type": "http.response.body", "body": body})
+
+
+def priced(document: Json, endpoint_of: EndpointOf) -> Json:
+    """The document with the price, the refusals and the credentials of each operation with a toll."""
+    tolled = {(path, method): one for path, method, one in _tolled(document, endpoint_of)}
+    if not tolled:
+        return document
+
+    async def health() -> Json:
+        return {}
+
+    service = Service("toll", "toll", "1", "", list(tolled.values()), health, {"type": "object"})
+    ours = _renamed(description(service, "/"), document.get("components") or {})
+    paths = {path: dict(item) if isinstance(item, dict) else item for path, item in document["paths"].items()}
+    for path, method in tolled:
+        paths[path][method] = _merged(paths[path][method], ours["paths"][path][method])
+    components = {**(document.get("components") or {})}
+    for section, members in ours["components"].items():
+        components[section] = {**members, **(components.get(section) or {})}
+    return {**document, "paths": paths, "components": components}
+
+
+def _document(body: bytes) -> Json | None:
+    try:
+        document = msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        return None
+    is_openapi = isinstance(document, dict) and str(document.get("openapi", "")).startswith("3.")
+    return document if is_openapi and isinstance(document.get("paths"), dict) else None
+
+
+def _tolled(document: Json, endpoint_of: EndpointOf) -> Iterator[tuple[str, str, Endpoint]]:
+    for path, item in document["paths"].items():
+        for method, operation in item.items() if isinstance(item, dict) else ():
+            if method.upper() in METHODS and isinstance(operation, dict):
+                endpoint = _first(path, method.upper(), endpoint_of)
+                if endpoint is not None:
+                    name = str(operation.get("operationId") or f"{method} {path}")
+                    yield path, method, replace(endpoint, id=name, path=path, sample=Example(path=_examples(path)))
+
+
+def _examples(path: str) -> dict[str, str]:
+    return {parameter[0][1:-1]: "example" for parameter in _PARAMETER.finditer(path)}
+
+
+def _first(path: str, method: str, endpoint_of: EndpointOf) -> Endpoint | None:
+    for sample in _SAMPLES if "{" in path else ("",):
+        try:
+            endpoint = endpoint_of(method, _PARAMETER.sub(sample, path))
+        except Problem:
+            continue
+        if endpoint is not None:
+            return endpoint
+    return None
+
+
+def _merged(theirs: Json, ours: Json) -> Json:
+    refusals = {status: ours["responses"][status] for status in _REFUSALS if status in ours["responses"]}
+    members = ("security", "x-price", "x-payment-info")
+    added: Json = {name: ours[name] for name in members if name in ours}
+    return {
+        **theirs,
+        "description": f"{theirs.get('description') or ''}\n\n{ours['description']}".strip(),
+        "responses": {**refusals, **(theirs.get("responses") or {})},
+        **added,
+    }
+
+
+def _renamed(ours: Json, theirs: Mapping[str, Any]) -> Json:
+    """Our document with another name for each component whose name is theirs for something else."""
+    names: dict[str, str] = {}
+    for section, members in ours["components"].items():
+        for name, member in members.items():
+            if (theirs.get(section) or {}).get(name, member) != member:
+                names[f"#/components/{section}/{name}"] = f"#/components/{section}/Tollhouse{name}"
+    components = {
+        section: {
+            names.get(f"#/components/{section}/{name}", name).rpartition("/")[2]: one for name, one in members.items()
+        }
+        for section, members in ours["components"].items()
+    }
+    schemes = {name: names.get(f"#/components/securitySchemes/{name}", name).rpartition("/")[2]
+               for name in ours["components"].get("securitySchemes", {})}  # fmt: skip
+    for item in ours["paths"].values():
+        for operation in item.values():
+            operation["security"] = [{schemes[name]: one[name] for name in one} for one in operation["security"]]
+    renamed: Json = _with_references({**ours, "components": components}, names)
+    return renamed
+
+
+def _with_references(value: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {
+            name: names.get(one, one) if name == "$ref" and isinstance(one, str) else _with_references(one, names)
+            for name, one in value.items()
+        }
+    return [_with_references(one, names) for one in value] if isinstance(value, list) else value
