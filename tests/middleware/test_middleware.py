@@ -9,7 +9,8 @@ import pytest
 from tests.middleware.apps import APPS, FORECAST, of_starlette
 from tests.middleware.conftest import UNCLOSED
 from tests.middleware.lifespan import running
-from tollhouse import Problem, Settings, TollMiddleware, toll
+from tollhouse import Settings, TollMiddleware, toll
+from tollhouse.http.server import ResponseCut
 from tollhouse.middleware.routes import Rule
 
 pytestmark = pytest.mark.filterwarnings(UNCLOSED)
@@ -112,7 +113,7 @@ async def test_refused_call_does_not_read_the_body(settings):
 @pytest.mark.parametrize("at", ["once", "soon", "late"])
 async def test_answer_that_the_application_breaks_off_counts_nowhere(client, at):
     for _ in range(5):
-        with pytest.raises((ZeroDivisionError, Problem)):
+        with pytest.raises((ZeroDivisionError, ResponseCut)):
             await client.get(f"/broken?at={at}")
     assert (await client.get("/forecast/Bern")).headers["x-ratelimit-remaining"] == "1"
 

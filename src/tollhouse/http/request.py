@@ -361,7 +361,7 @@ class Upload:
         self._received += len(piece)
         if self._received > self._limit_bytes:
             raise too_large(self._limit_bytes)
-        if not message.get("more_body", False):
+        if not message.get("more_body", False) or self._received == self.length:
             self._is_read = True
             self._request.end_upload(is_disconnected=False)
         return piece

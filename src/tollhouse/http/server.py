@@ -40,6 +40,10 @@ def _log(request: HttpRequest, route: Route | None, status: int, seconds: float)
 _HEADER_NAMES = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[ \t]*,[ \t]*[A-Za-z0-9!#$%&'*+.^_`|~-]+)*")
 
 
+class ResponseCut(Exception):
+    """A response broke off after its head was sent: the ASGI server must close the connection."""
+
+
 class Server:
     """Handles every request. `hosts` gives a host name its own router; any other host gets `router`.
 
@@ -126,7 +130,7 @@ class Server:
         if cut is not None:
             # The client must see that the response is not whole: an exception makes Granian close the connection.
             log.warning("response cut", request_id=request.id, path=request.path, cause=str(cut) or type(cut).__name__)
-            raise cut
+            raise ResponseCut(str(cut)) from None
 
 
 _INTERNAL = "Internal error. The operator can find it in the log by the request id."

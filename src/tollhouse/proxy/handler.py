@@ -25,6 +25,9 @@ WATCH_AFTER_SECONDS = 0.05
 BUFFER_SECONDS = 0.25
 """How long an answer without a length is read before what there is of it is passed on."""
 
+SMALL_BODY_BYTES = 65_536
+"""Bodies of this length are read before they are passed on."""
+
 _REFUSES_US = frozenset({401, 402, 407})
 """Statuses that are about this server's credentials at the upstream, not about the caller's."""
 _UNCOUNTED = frozenset({403, 429})
@@ -80,10 +83,14 @@ class Proxy:
         received = request.http
         assert received is not None, "the endpoint passes through"
         assert received.upload is not None, "the endpoint passes through"
-        outgoing = self._outgoing(request, received, received.upload)
         self._breaker.check()
+        upload = received.upload
+        if upload.length and upload.length <= SMALL_BODY_BYTES and b"expect" not in received.headers:
+            # One write instead of a task that waits for pieces; and it can be sent again.
+            await upload.peek(upload.length)
+        outgoing = self._outgoing(request, received, upload)
         try:
-            answer = await self._send(outgoing, received, received.upload)
+            answer = await self._send(outgoing, received, upload)
         except UpstreamFailure as failure:
             raise self._failed(failure, received) from None
         if answer.status in _REFUSES_US and not self._rules.passes_authentication:
