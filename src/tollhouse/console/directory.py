@@ -15,6 +15,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.console.discovery import base_url
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.host_openapi import ServiceDocument, merge
+from tollhouse.http.paid_paths import SIWX_PATH
 from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Route
 from tollhouse.http.service import Service
@@ -132,12 +133,15 @@ def _contact(settings: Settings) -> Json:
 
 
 def _sold(context: AppContext, mounted: Mounted, tools: Mapping[str, Route], root: str) -> Iterator[Json]:
-    """Each operation that can be paid by itself, over HTTP and as a tool."""
+    """Each operation that is paid at every call, over HTTP, and each tool that can be paid.
+
+    An operation with an allowance stands here with its path under `/x402`: a directory that probes it gets a challenge.
+    """
     if context.per_request.x402 is None:
         return
     for service, prefix in mounted:
         for endpoint in service.endpoints:
-            if endpoint.is_described and _price(endpoint) is not None:
+            if endpoint.terms.opens_to == "payer" and endpoint.paid_prefix != SIWX_PATH:
                 path = PATH_PARAMETER.sub(r":\1", f"{prefix}{endpoint.path}")
                 yield _resource(context, Route(service, endpoint, prefix), "") | {"resource": f"{root}{path}"}
     for name, route in tools.items():

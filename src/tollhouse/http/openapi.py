@@ -265,6 +265,11 @@ def _payment_info(terms: Terms) -> Json:
     if terms.price is None or not terms.takes_payments:
         return {}
     price: Json = {"mode": "fixed", "currency": "USD", "amount": usd(terms.price.micros())}
+    if terms.price.unit_micros:
+        price = {"mode": "dynamic", "currency": "USD", "min": usd(terms.price.request_micros)}
+    if terms.price.max_micros is not None:
+        least = min(terms.price.request_micros, terms.price.max_micros)
+        price = {"mode": "dynamic", "currency": "USD", "min": usd(least), "max": usd(terms.price.max_micros)}
     return {"x-payment-info": {"price": price, "protocols": [{"x402": {}}]}}
 
 
