@@ -53,7 +53,7 @@ async def _collect(settings: Settings) -> list[dict[str, Any]]:
     collected = []
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(app.serving(settings))
-        client = await stack.enter_async_context(asgi_client(server.handle))
+        client = await stack.enter_async_context(asgi_client(server.handle, settings.public_url))
         for service in json.loads((await client.get("/")).content)["services"]:
             base = service["base_url"].removeprefix(settings.public_url)
             document = (await client.get(f"{base}/api/openapi.json")).json()
@@ -63,7 +63,14 @@ async def _collect(settings: Settings) -> list[dict[str, Any]]:
                 for method, operation in item.items()
                 if "PAYMENT-RESPONSE" in operation["responses"]["200"]["headers"]
             ]
-            for operation, method, path in sold:
+            # An operation with a price stands twice more, where each call is paid; only one of those is described.
+            twins = [
+                (operation, method, f"{base}{prefix}{path.removeprefix(base).removeprefix('/x402')}")
+                for operation, method, path in sold
+                for prefix in ("/x402", "/siwx")
+            ]
+            every = {(method, path): (operation, method, path) for operation, method, path in [*sold, *twins]}
+            for operation, method, path in every.values():
                 # Nothing is valid about this call: neither its body nor its parameters are read before it is paid.
                 answer = await _refused(client, method.upper(), path)
                 collected.append(_collected(answer.headers["payment-required"], path, operation["operationId"], method))
@@ -124,12 +131,15 @@ def test_challenges_say_how_to_call_and_what_returns(challenges) -> None:
             assert all(given["pathParams"].values())
 
 
+def test_what_directories_list_is_not_taken_for_a_sign_in(challenges) -> None:
+    for one in challenges:
+        offers = "sign-in-with-x" in one["challenge"]["extensions"]
+        assert not offers or "/x402/" not in one["path"], one["path"]
+        assert offers or "/siwx/" not in one["path"], one["path"]
+
+
 def test_list_of_products_is_described_in_full(challenges) -> None:
-    (listed,) = [
-        one
-        for one in challenges
-        if (one["id"], one["method"]) == ("listProducts", "get") and "/x402/" not in one["path"]
-    ]
+    listed = next(one for one in challenges if one["path"] == "/mattress/x402/api/products")
     schema = listed["challenge"]["extensions"]["bazaar"]["schema"]["properties"]
     assert schema["input"]["properties"]["queryParams"]["properties"]["max_price"]["type"] == "number"
     assert schema["output"]["properties"]["example"]["properties"]["products"]["type"] == "array"

@@ -6,8 +6,10 @@ from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import Annotated
 
 import pytest
+from msgspec import Meta, Struct
 
 from tests.fakes.collector import collecting
 from tests.http.conftest import asgi_client
@@ -24,7 +26,7 @@ from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
-from tollhouse.http.terms import free_then_paid
+from tollhouse.http.terms import Price, Terms, free_then_paid
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain_status import ChainStatus, read_chain_status
@@ -365,3 +367,29 @@ async def test_tool_call_whose_connection_was_cut_gets_its_answer_once_more(hous
     again = await house.tool(called)
     assert (again["isError"], again["structuredContent"]["error"]) == (True, "invalid_exact_evm_nonce_already_used")
     assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
+
+
+class RowsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    limit: Annotated[int, Meta(ge=1, le=100)] = 10
+
+
+async def test_call_that_is_not_valid_is_first_told_its_price_and_then_refused_unpaid(house):
+    async def rows(_request) -> Response:
+        return Response(b"[]")
+
+    async def count(request) -> int:
+        return request.query.limit
+
+    sold = Endpoint("rows", "GET", "/rows", "Rows", rows, Terms("payer", Price(PRICE, "row", 10)), query=RowsQuery,
+                    responses={"application/json": {}}, count_units=count)  # fmt: skip
+    router = Router()
+    router.mount(Service("shop", "Shop", "1", "", [sold], _facts, {}), "/shop")
+    server = Server(house.context.settings, Admission(house.context), router, {})
+    async with asgi_client(server.handle) as client:
+        for query, price in (("?limit=7", PRICE + 70), ("?limit=1000", PRICE), ("?colour=red", PRICE)):
+            answer = await client.get(f"/shop/rows{query}")
+            (accepted,) = json.loads(b64decode(answer.headers["payment-required"]))["accepts"]
+            assert (answer.status_code, accepted["amount"]) == (402, str(price))
+        refused = await client.get("/shop/rows?limit=1000", headers=first())
+        assert (refused.status_code, refused.json()["code"]) == (400, "invalid-parameter")
+    assert await house.earned() == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from hashlib import blake2b
+from http import HTTPStatus
 
 from tollhouse import tracing
 from tollhouse.accounts.sign_in import SIGN_IN, Target, offer
@@ -132,7 +133,26 @@ async def refused(context: AppContext, x402: X402, call: Call, outcome: Verifica
 
 async def _accepts(x402: X402, call: Call) -> list[Requirement]:
     """How this call can be paid for: exactly its price, or what it cost of the most that it may cost."""
-    return x402.accepts(await call.price_micros(), UPTO if _is_measured(call) else EXACT)
+    return x402.accepts(await call.price_micros(), _scheme(call))
+
+
+def _scheme(call: Call) -> str:
+    return UPTO if _is_measured(call) else EXACT
+
+
+async def _stated_price(call: Call) -> int:
+    """The price in a challenge for a call without a payment, in micro-USD.
+
+    Directories send calls that are not valid, and are to learn that the operation is sold: where the units of a call
+    cannot be counted, this is the least that a call costs. A payment of it buys nothing: the call is refused first.
+    """
+    try:
+        return await call.price_micros()
+    except Problem as problem:
+        price = call.endpoint.terms.price
+        if problem.status >= HTTPStatus.INTERNAL_SERVER_ERROR or price is None:
+            raise
+        return price.micros()
 
 
 def _is_measured(call: Call) -> bool:
@@ -175,8 +195,8 @@ async def or_pay(context: AppContext, call: Call, problem: Problem) -> Problem:
 
 
 async def _required(context: AppContext, call: Call) -> Problem:
-    x402, price_micros = context.per_request.x402, await call.price_micros()
-    accepts = await _accepts(x402, call) if x402 else []
+    x402, price_micros = context.per_request.x402, await _stated_price(call)
+    accepts = x402.accepts(price_micros, _scheme(call)) if x402 else []
     not_accepted = UPTO_NOT_SETTLED if x402 and _is_measured(call) else PAYMENT_NOT_CONFIGURED
     how_to_pay = "Pay for this request (x402)." if accepts else not_accepted
     if call.endpoint.terms.opens_to == "payer":

@@ -22,6 +22,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import YAML, as_yaml_text, lazy, page_endpoint
 from tollhouse.http.terms import FREE
 from tollhouse.payments.x402.bazaar import PATH_PARAMETER
+from tollhouse.payments.x402.types import EXACT, UPTO
 
 X402_VERSION = 2
 CACHED = "public, max-age=300"
@@ -153,11 +154,12 @@ def _resource(context: AppContext, route: Route, tool: str) -> Json:
     x402, price, endpoint = context.per_request.x402, _price(route.endpoint), route.endpoint
     assert x402 is not None, "payments are configured"
     assert price is not None, "the operation is sold"
+    is_measured = endpoint.terms.price is not None and endpoint.terms.price.max_micros is not None
     extensions = context.offers.extensions(route, tool)
     return {
         "type": "mcp" if tool else "http",
         "x402Version": X402_VERSION,
-        "accepts": [one.v2() for one in x402.accepts(price)],
+        "accepts": [one.v2() for one in x402.accepts(price, UPTO if is_measured else EXACT)],
         "description": endpoint.summary,
         "mimeType": next(iter(endpoint.responses), JSON),
         "serviceName": route.service.title[:32],

@@ -5,6 +5,7 @@ from base64 import b64decode
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 from tollhouse.payments.x402.bazaar import SoldOperation, http_extension
@@ -56,10 +57,14 @@ def test_every_size_of_an_extension_is_valid(name: str, method: str) -> None:
 @pytest.mark.parametrize("length", [10, 3_000, 8_000])
 def test_challenge_never_exceeds_its_header(name: str, length: int) -> None:
     sizes = http_extension(sold(SCHEMAS[name], "GET"))
-    resource = Resource(f"https://shop.example.org/api/things/1?q={'x' * length}", "Things", "application/json")
-    made = challenge(resource, [REQUIREMENT, REQUIREMENT], "Payment required.", {"bazaar": sizes})
-    assert len(made.headers[REQUIRED_HEADER]) <= MAX_CHALLENGE
-    assert made.members["accepts"][0]["resource"] == resource.url
+    one_size = msgspec.json.encode({"info": {"nonce": "x" * 600}})
+    for separator in ("?q=", "/"):
+        url = f"https://shop.example.org/api/things/1{separator}{'x' * length}"
+        made = challenge(Resource(url, "Things", "text/csv"), [REQUIREMENT, REQUIREMENT], "Payment required.",
+                         {"bazaar": sizes, "sign-in": [one_size]})  # fmt: skip
+        assert "sign-in" in decoded(made)["extensions"]
+        assert len(made.headers[REQUIRED_HEADER]) <= MAX_CHALLENGE
+        assert made.members["accepts"][0]["resource"] == url
 
 
 def test_extension_that_fits_is_whole() -> None:

@@ -7,6 +7,7 @@ import binascii
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
+from urllib.parse import urljoin
 
 import msgspec
 from coincurve import PrivateKey
@@ -272,7 +273,7 @@ def challenge(
     """Ask for a payment that meets one of `accepts`; if empty, only report `error`.
 
     `extensions` are further ones of version 2, each as JSON in the sizes in which it can be sent, the largest first.
-    In the order given, each is sent in the largest size that fits the header, or left out where none does.
+    Those of one size are sent first. Each is sent in the largest size that fits the header, or not where none does.
     """
     in_v1 = [one for one in accepts if one.network_v1 is not None]
     members = {"x402Version": 1, "error": error, "accepts": [one.v1(resource) for one in in_v1]}
@@ -285,12 +286,13 @@ def challenge(
         "extensions": sent,
     }
     header = encode_header(required)
-    if len(header) > MAX_CHALLENGE:
-        # A long address: version 1 has it whole, in the body.
-        required["resource"] = {**required["resource"], "url": resource.url.partition("?")[0]}
-        header = encode_header(required)
+    # Of an address that is too long the query goes, then the path. Version 1 has it whole, in the body.
+    for shorter in (resource.url.partition("?")[0], urljoin(resource.url, "/")):
+        if len(header) > MAX_CHALLENGE:
+            required["resource"] = {**required["resource"], "url": shorter}
+            header = encode_header(required)
     remaining = (MAX_CHALLENGE - len(header)) * 3 // 4
-    for name, sizes in extensions.items() if accepts else ():
+    for name, sizes in sorted(extensions.items(), key=lambda one: len(one[1]) > 1) if accepts else ():
         # A comma, the name and a colon; the last group of base64 may be longer by two bytes.
         fitting = next((one for one in sizes if len(one) + len(name) + 6 <= remaining), None)
         if fitting is not None:
