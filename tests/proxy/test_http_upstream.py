@@ -8,6 +8,7 @@ import pytest
 
 from tests.fakes.background_server import listen
 from tests.waiting import until
+from tests.webhooks.certificates import Authority
 from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
@@ -215,3 +216,19 @@ async def test_open_circuit_lets_one_request_through_at_a_time():
     assert [is_open(), is_open()] == [False, True]
     breaker.succeed()
     assert not is_open()
+
+
+async def test_upstream_with_tls_must_have_the_certificate_of_its_name(tmp_path):
+    authority = Authority(tmp_path)
+    for name, is_right in (("localhost", True), ("elsewhere.test", False)):
+        script = Script(OK, OK)
+        async with listen(script.serve, authority.server(name)) as port:
+            client = HttpUpstream(f"https://localhost:{port}", tls=authority.trust())
+            if is_right:
+                assert [await whole(client, request()) for _ in range(2)] == [b"ok", b"ok"]
+            else:
+                with pytest.raises(UpstreamFailure) as failed:
+                    await whole(client, request())
+                assert failed.value.kind == "unreachable"
+            await client.close()
+        assert script.connections == int(is_right)
