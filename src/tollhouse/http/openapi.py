@@ -185,6 +185,10 @@ def _responses(operation: Endpoint, components: Components, problems: Json) -> J
 def problem_codes(operation: Endpoint) -> list[str]:
     """Every problem code that a call of the endpoint can end with."""
     codes = [*_EVERYWHERE, *operation.problems, "invalid-parameter"]
+    if operation.passes_through:
+        # Nothing is read or negotiated here.
+        codes = [code for code in codes if code not in {"not-acceptable", "invalid-parameter"}]
+        codes += ["payload-too-large", "request-timeout", "upgrade-not-supported"]
     if operation.path_parameters:
         codes.append("not-found")
     if operation.body is not None:
@@ -250,6 +254,8 @@ def _price(terms: Terms) -> Json:
     if price is not None and terms.takes_payments:
         per_unit = {"unit": price.unit, "usd_per_unit": usd(price.unit_micros)} if price.unit_micros else {}
         then = {"then_usd_per_request": usd(price.request_micros if per_unit else price.micros()), **per_unit}
+        if price.max_micros is not None:
+            then["max_usd_per_request"] = usd(price.max_micros)
         free: Json = {"model": "request"} if terms.opens_to == "payer" else {"model": "allowance", "requests": 1}
         return {**free, **then}
     described: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}

@@ -27,12 +27,13 @@ class Price(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The price in words: `0.01 USD`, `0.01 USD and 0.00002 USD a row`, `at most 0.05 USD`."""
-        if self.max_micros is not None:
-            return f"at most {usd(self.max_micros)} USD"
+        """In words: `0.01 USD`, `0.01 USD and 0.00002 USD a row`, `0.001 USD a kilobyte, at most 0.05 USD`."""
         per_unit = f"{usd(self.unit_micros)} USD a {self.unit}" if self.unit_micros else ""
-        fixed = f"{usd(self.request_micros)} USD" if self.request_micros or not per_unit else ""
-        return " and ".join(part for part in (fixed, per_unit) if part)
+        most = "" if self.max_micros is None else f"at most {usd(self.max_micros)} USD"
+        fixed = f"{usd(self.request_micros)} USD" if self.request_micros or not (per_unit or most) else ""
+        # What comes on top of the fixed part is said by the answer alone.
+        fixed_or_unit = " and ".join(part for part in (fixed, per_unit) if part) if per_unit or not most else ""
+        return ", ".join(part for part in (fixed_or_unit, most) if part)
 
 
 AGENT_CALL = Price(10_000)
