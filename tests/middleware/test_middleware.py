@@ -1,10 +1,14 @@
 """A toll inside applications of several frameworks: what passes, what is refused, and what a failure costs."""
 
 import asyncio
+import base64
+import json
 from collections.abc import AsyncIterator
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from tests.middleware.apps import APPS, FORECAST, of_starlette
 from tests.middleware.conftest import UNCLOSED
@@ -143,13 +147,29 @@ async def test_requests_start_the_toll_where_no_lifespan_does_and_websockets_pas
             await send({"type": "http.response.start", "status": 200, "headers": []})
             await send({"type": "http.response.body", "body": b"ok"})
 
-    tolled = TollMiddleware(app, routes={"/a": FORECAST}, settings=settings)
+    tolled = TollMiddleware(app, routes={"/a": FORECAST}, settings=settings, openapi="")
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=tolled), base_url="http://test") as client:
         assert [(await client.get("/a")).status_code for _ in range(3)] == [200, 200, 402]
         assert (await client.get("/b")).text == "ok"
     await tolled({"type": "websocket", "path": "/a"}, None, None)
     assert seen == ["http", "http", "http", "websocket"]
     await tolled.aclose()
+
+
+@pytest.mark.parametrize(
+    "make", [of_starlette, APPS["FastAPI"], APPS["Django"]], ids=["Starlette", "FastAPI", "Django"]
+)
+async def test_tolled_application_below_a_path_has_its_toll_and_accounts_there(settings, make):
+    tolled = make(settings)
+    parent = Starlette(routes=[Mount("/v1", tolled)])
+    async with running(tolled), running(parent) as client:
+        answers = [await client.get("/v1/forecast/Bern") for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 402]
+        challenge = json.loads(base64.b64decode(answers[2].headers["payment-required"]))
+        assert challenge["resource"]["url"] == "http://test/v1/forecast/Bern"
+        key = (await client.post("/v1/api/keys/create", json={"email": "ada@example.org"})).json()
+        assert key["tier"] == "free"
+        assert (await client.get("/v1/forecast/latest")).json()["free"] is True
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """Calls through the middleware that are paid for on the local chain, and what an application that fails costs."""
 
+import base64
+import json
+
 import httpx2
 import pytest
 import pytest_asyncio
@@ -60,6 +63,8 @@ async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(cha
         assert await earned() == 2 * PRICE
         challenge = await client.get("/x402/forecast/Bern")
         assert challenge.status_code == 402
+        offer = json.loads(base64.b64decode(challenge.headers["payment-required"]))["extensions"]["bazaar"]
+        assert (offer["info"]["input"]["method"], offer["routeTemplate"]) == ("GET", "/x402/forecast/:city")
         payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
         assert (await client.get("/x402/forecast/Bern", headers=payment)).json()["city"] == "Bern"
         assert await earned() == 3 * PRICE

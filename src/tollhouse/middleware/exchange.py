@@ -115,6 +115,8 @@ class Application:
 
     def __init__(self, app: App, name: str, body_limit_bytes: int) -> None:
         self.body_limit_bytes = body_limit_bytes
+        self.document: dict[str, Any] = {}
+        """Its OpenAPI document with the prices, if it has one."""
         self._app = app
         # Its own pauses are its own affair.
         self._rules = ProxyRules(name=name, pause_seconds=86_400.0)

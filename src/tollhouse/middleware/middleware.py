@@ -12,7 +12,6 @@ from tollhouse import logs
 from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
-from tollhouse.accounts.plans import Plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext
 from tollhouse.app import serving
@@ -29,7 +28,7 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.middleware.exchange import APP_SCOPE, FAILURE, App, Application
 from tollhouse.middleware.lifespan import Lifespan
-from tollhouse.middleware.openapi import answer_document
+from tollhouse.middleware.openapi import answer_document, read_document, with_operation
 from tollhouse.middleware.routes import Routes, TolledRoute, local_path
 from tollhouse.middleware.toll import Toll
 from tollhouse.services import load_settings
@@ -49,10 +48,11 @@ _ACCOUNT_PATHS = frozenset(
 class _TollRouter(Router):
     """Routes what the middleware says has a toll, besides the endpoints of accounts."""
 
-    def __init__(self, service: Service, plans: Plans, accounts: Service) -> None:
+    def __init__(self, service: Service, context: AppContext, accounts: Service) -> None:
         super().__init__()
         self._service = service
-        self._plans = plans
+        self._plans = context.plans
+        self._offers = context.offers
         self._tolled: dict[TolledRoute, Route] = {}
         self.mount(accounts, "")
 
@@ -67,6 +67,7 @@ class _TollRouter(Router):
     def _endpoint(self, tolled: TolledRoute, application: Application) -> Endpoint:
         endpoint = _endpoint(tolled, self._service.name, application)
         terms = endpoint.terms
+        self._offers.describe(self._service.name, with_operation(application.document, endpoint))
         if terms.opens_to == "key":
             terms = structs.replace(terms, minimum_tier=next(iter(self._plans.including(terms.entitlement)), ""))
         paid = with_paid_paths(replace(self._service, endpoints=[replace(endpoint, terms=terms)])).endpoints
@@ -119,6 +120,7 @@ class TollMiddleware:
         self._application = Application(app, name, body_limit_bytes)
         opened = partial(serving, settings, is_guest=True, services={name: self._open}, build=_build)
         self._server = ServerApplication(opened)
+        self._is_described = not openapi
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI 3."""
@@ -161,6 +163,10 @@ class TollMiddleware:
             TOLLED: tolled,
             HANDLER: self._application,
         }
+        if not self._is_described:
+            endpoint_at = partial(self._endpoint_at, scope)
+            self._application.document = await read_document(self._app, endpoint_at, scope, self._openapi)
+            self._is_described = True
         await self._server(inner, receive, send)
         if failure := inner.get(FAILURE):
             # The client has its 500. The application's own reports of errors are outside.
@@ -175,5 +181,5 @@ class TollMiddleware:
 
 def _build(context: AppContext, services: Sequence[Service], accounts: Service, _board: StatusBoard) -> Server:
     """A server of the tolled routes and the accounts: its pages and documents are the application's own."""
-    router = _TollRouter(services[0], context.plans, accounts)
+    router = _TollRouter(services[0], context, accounts)
     return Server(context.settings, Admission(context), router, {}, Router(), context.statistics.recorder)

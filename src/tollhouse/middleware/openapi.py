@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -12,8 +13,11 @@ from tollhouse.http.endpoint import Endpoint, Example
 from tollhouse.http.openapi import description
 from tollhouse.http.request import Receive, Scope, Send
 from tollhouse.http.service import Service
+from tollhouse.logs import logger
 from tollhouse.middleware.exchange import App
 from tollhouse.middleware.routes import METHODS
+
+log = logger("middleware")
 
 Json = dict[str, Any]
 EndpointOf = Callable[[str, str], Endpoint | None]
@@ -52,6 +56,47 @@ async def answer_document(app: App, endpoint_of: EndpointOf, scope: Scope, recei
     passed = [one for one in starts[0]["headers"] if one[0].lower() not in _NOT_PASSED]
     await send({**starts[0], "headers": [*passed, (b"content-length", b"%d" % len(body))]})
     await send({"type": "http.response.body", "body": body})
+
+
+async def read_document(app: App, endpoint_of: EndpointOf, scope: Scope, path: str) -> Json:
+    """The application's document with the prices; empty where it has none."""
+    pieces: list[bytes] = []
+    whole = scope.get("root_path", "").rstrip("/") + path
+    headers = [one for one in scope["headers"] if one[0] == b"host"]
+    inner = {**scope, "method": "GET", "path": whole, "raw_path": quote(whole).encode(), "query_string": b""}
+
+    async def collect(message: Any) -> None:
+        pieces.append(message.get("body", b""))
+
+    try:
+        await answer_document(app, endpoint_of, {**inner, "headers": headers}, _no_body, collect)
+    except Exception as error:  # noqa: BLE001 - the document only adds to what challenges say
+        log.warning("the application's OpenAPI document cannot be read", cause=repr(error))
+        return {}
+    return _document(b"".join(pieces)) or {}
+
+
+async def _no_body() -> Any:
+    return {"type": "http.request", "body": b"", "more_body": False}
+
+
+def with_operation(document: Json, endpoint: Endpoint) -> Json:
+    """The document with a tolled operation, which is added if it is not there."""
+    path, method = endpoint.path.replace(":path}", "}"), endpoint.method.lower()
+    paths = document.get("paths", {})
+    if method in paths.get(path, {}):
+        return document
+    parameters = [
+        {"name": name, "in": "path", "required": True, **one} for name, one in endpoint.path_parameters.items()
+    ]
+    operation = {"operationId": endpoint.id, "summary": endpoint.summary, "parameters": parameters, "responses": {
+        "200": {"description": "Success", "content": {"application/json": {"schema": {}}}}
+    }}  # fmt: skip
+    whole = {**document, "paths": {**paths, path: {**paths.get(path, {}), method: operation}}}
+    return {
+        "components": {},
+        **priced(whole, lambda other, at: endpoint if (other.lower(), at) == (method, path) else None),
+    }
 
 
 def priced(document: Json, endpoint_of: EndpointOf) -> Json:

@@ -12,6 +12,8 @@ from tollhouse.http.paid_paths import SIWX_PATH, X402_PATH
 from tollhouse.http.request import Scope
 from tollhouse.middleware.toll import MARK, Toll
 
+LONGEST_ID = 120
+
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 
 _RULE = re.compile(r"(?:([A-Z]+) )?(/\S*)")
@@ -34,10 +36,8 @@ class TolledRoute:
 
     @property
     def id(self) -> str:
-        """A name for logs and statistics."""
-        if self.handler is not None:
-            return getattr(self.handler, "__name__", type(self.handler).__name__)
-        return f"{self.method} {self.path}"
+        """Its name in logs and statistics."""
+        return f"{self.method} {self.path}"[:LONGEST_ID]
 
     @property
     def parameters(self) -> list[str]:
