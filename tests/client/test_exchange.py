@@ -5,8 +5,9 @@ import threading
 from base64 import b64encode
 
 import pytest
+from msgspec.structs import replace
 
-from tests.payments.x402.signed_payments import PAYER, REQUIREMENT, RESOURCE
+from tests.payments.x402.signed_payments import PAYER, REQUIREMENT, RESOURCE, UPTO_REQUIREMENT
 from tollhouse import clock
 from tollhouse.client import (
     LimitedPayer,
@@ -40,8 +41,9 @@ def payer(total=10 * PRICE):
     return LimitedPayer(Payer(PAYER.private_key), limit)
 
 
-def settled(success=True):
-    header = b64encode(json.dumps({"success": success, "transaction": "0xab"}).encode()).decode()
+def settled(success=True, **members: str):
+    told = {"success": success, "transaction": "0xab", **members}
+    header = b64encode(json.dumps(told).encode()).decode()
     return Reply(200, {"payment-response": header}, b"{}")
 
 
@@ -114,6 +116,19 @@ def test_amount_of_a_payment_that_was_not_taken_is_free_once_its_signature_has_e
     later = clock.seconds() + OFFER.max_timeout_seconds + 1
     monkeypatch.setattr(clock, "seconds", lambda: later)
     assert play(GET, [ASK, settled()], wallet)[2].paid_micros == PRICE
+
+
+@pytest.mark.parametrize(("amount", "taken"), [("1", 1), ("0", 0), (str(PRICE + 1), PRICE), ("-1", PRICE)])
+def test_of_a_maximum_only_what_was_taken_is_spent_and_the_rest_is_free_later(monkeypatch, amount, taken):
+    required = challenge(RESOURCE, [replace(UPTO_REQUIREMENT, amount_micros=PRICE)], "pay").headers["PAYMENT-REQUIRED"]
+    ask, wallet = Reply(402, {"payment-required": required}, b"{}"), payer(total=PRICE + taken)
+    answer = play(GET, [ask, settled(amount=amount)], wallet)[2]
+    assert (answer.paid_micros, wallet.spent_micros) == (taken, taken)
+    if taken < PRICE:
+        assert taken == 0 or isinstance(play(GET, [ask], wallet)[2], SpendingLimitError)
+        later = clock.seconds() + UPTO_REQUIREMENT.max_timeout_seconds + 1
+        monkeypatch.setattr(clock, "seconds", lambda: later)
+        assert play(GET, [ask, settled(amount=amount)], wallet)[2].paid_micros == taken
 
 
 @pytest.mark.parametrize("replies", [[LOST] * 3, [problem(502)] * 3, [LOST, problem(402)]])

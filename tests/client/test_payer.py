@@ -7,7 +7,7 @@ from base64 import b64encode
 
 import pytest
 
-from tests.payments.x402.signed_payments import PAYER, REQUIREMENT, RESOURCE
+from tests.payments.x402.signed_payments import MAXIMUM, PAYER, REQUIREMENT, RESOURCE, UPTO_REQUIREMENT
 from tollhouse.client import Payer
 from tollhouse.payments.x402.headers import challenge, read_payment
 from tollhouse.payments.x402.verification import match_requirement, recover_eoa_signature
@@ -20,6 +20,15 @@ def test_signed_payment_fulfils_the_requirement():
     assert payment.payer == PAYER.address.lower()
     assert match_requirement([REQUIREMENT], payment) == REQUIREMENT
     assert recover_eoa_signature(payment, REQUIREMENT) is not None
+
+
+def test_signed_maximum_fulfils_the_requirement():
+    required = challenge(RESOURCE, [UPTO_REQUIREMENT], "pay").headers["PAYMENT-REQUIRED"]
+    payment = read_payment("", Payer(PAYER.private_key).headers(required, MAXIMUM)["Payment-Signature"])
+    assert match_requirement([UPTO_REQUIREMENT], payment) == UPTO_REQUIREMENT
+    assert recover_eoa_signature(payment, UPTO_REQUIREMENT) is not None
+    with pytest.raises(ValueError, match="more than 4999"):
+        Payer(PAYER.private_key).headers(required, MAXIMUM - 1)
 
 
 def test_each_payment_has_a_nonce_of_its_own():

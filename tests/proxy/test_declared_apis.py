@@ -19,6 +19,7 @@ from tests.journeys.server import poll, run
 from tests.journeys.test_agents_journey import Wallet
 from tests.proxy.stage import HERE, Toll, express, fastapi
 from tests.servers.npm import node_modules_of
+from tollhouse.client import AsyncClient, LimitedPayer, Payer, SpendingLimit
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 
@@ -279,6 +280,18 @@ async def test_official_python_client_pays_what_the_answer_cost(canteen, chain, 
     paid = await paid_by([sys.executable, CLIENTS / "pay_sdk.py"], f"{canteen.root}/compute?cost=0.000777", clients)
     assert (paid["status"], paid["body"], paid["settled"]["amount"]) == (200, {"computed": True}, "777")
     assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == before + 777
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_our_own_client_pays_what_the_answer_cost(canteen, chain):
+    tokens = {"eip155:8453": chain.usdc_address}
+    limit = SpendingLimit(per_call_micros=5_000, total_micros=50_000, tokens=tokens)
+    wallet = LimitedPayer(Payer(PAYER.private_key), limit)
+    client = AsyncClient(canteen.root, "", wallet)
+    answer = await client.get("/compute", cost="0.000555")
+    assert (answer.json, answer.paid_micros, wallet.spent_micros) == ({"computed": True}, 555, 555)
+    assert (await chain.client.receipt(answer.transaction)).is_success
+    await client.close()
 
 
 @pytest.mark.asyncio(loop_scope="module")

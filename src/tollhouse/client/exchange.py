@@ -159,22 +159,27 @@ def _answer(reply: Reply, call: Call, payer: LimitedPayer | None) -> Answer:
     payment = call.payment
     if payment is None:
         return Answer(reply.status, reply.headers, reply.body)
-    settled = _settlement(reply.headers.get("payment-response", ""))
+    settled = _settlement(reply.headers.get("payment-response", ""), payment.micros)
+    taken = settled[0] if settled else 0
+    if taken < payment.micros and payer is not None:
+        # The server answered without taking the payment, or took less than the most that the call costs.
+        payer.not_taken(payment, taken)
     if settled is None:
-        # The server answered without taking the payment.
-        if payer is not None:
-            payer.not_taken(payment)
         return Answer(reply.status, reply.headers, reply.body)
-    return Answer(reply.status, reply.headers, reply.body, payment.micros, settled)
+    return Answer(reply.status, reply.headers, reply.body, *settled)
 
 
-def _settlement(header: str) -> str | None:
-    """The transaction of a settled payment; None if none was settled."""
+def _settlement(header: str, signed_micros: int) -> tuple[int, str] | None:
+    """What was taken of a settled payment, and its transaction; None if none was settled."""
     try:
         members = msgspec.json.decode(b64decode(header), type=dict[str, Any])
     except (ValueError, msgspec.DecodeError):
         return None
-    return str(members.get("transaction", "")) if members.get("success") is True else None
+    if members.get("success") is not True:
+        return None
+    amount = str(members.get("amount", ""))
+    taken = int(amount) if amount.isascii() and amount.isdigit() else signed_micros
+    return min(taken, signed_micros), str(members.get("transaction", ""))
 
 
 def _seconds_before_repeating(reply: Reply, call: Call) -> float | None:

@@ -81,11 +81,12 @@ class LimitedPayer:
                 )
             self._spent_micros += offer.micros
 
-    def not_taken(self, payment: Payment) -> None:
-        """Free the amount of a payment that the server did not take, once its signature has expired."""
+    def not_taken(self, payment: Payment, taken_micros: int = 0) -> None:
+        """Free what the server did not take of a payment, once its signature has expired."""
+        remaining = payment.micros - taken_micros
         with self._lock:
-            self._spent_micros -= payment.micros
-            self._unused.append((payment.expires_at, payment.micros))
+            self._spent_micros -= remaining
+            self._unused.append((payment.expires_at, remaining))
 
 
 def _same(one: str, other: str) -> bool:

@@ -11,15 +11,24 @@ from tollhouse.evm.address import parse_address
 _Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,30}\Z")]
 
 
-class _Token(Struct, frozen=True):
-    """The EIP-712 domain of the token."""
+EXACT, UPTO = "exact", "upto"
+_METHODS = {EXACT: "eip3009", UPTO: "permit2"}
+"""How each scheme moves the money (`assetTransferMethod`)."""
+
+
+class _Extra(Struct, frozen=True, rename="camel"):
+    """The EIP-712 domain of the token and, in the scheme `upto`, the account that settles."""
 
     name: str
     version: str
+    facilitator_address: str = ""
 
 
 class Offer(Struct, frozen=True, rename="camel"):
-    """One way to pay, with the scheme `exact`. `amount` is in units of the token, of which a dollar has a million."""
+    """One way to pay, with the scheme `exact` or `upto`: the price, or the most that the call costs.
+
+    `amount` is in units of the token, of which a dollar has a million.
+    """
 
     scheme: str
     network: Annotated[str, Meta(pattern=r"^eip155:[0-9]{1,18}\Z")]
@@ -27,7 +36,7 @@ class Offer(Struct, frozen=True, rename="camel"):
     pay_to: str
     amount: _Digits
     max_timeout_seconds: Annotated[int, Meta(ge=1)]
-    extra: _Token
+    extra: _Extra
 
     @property
     def micros(self) -> int:
@@ -63,10 +72,13 @@ def read_challenge(header: str) -> PaymentTerms:
 
 def _offer(raw: dict[str, Any]) -> Offer | None:
     """The offer; None if it is of another scheme or chain, or if this client cannot read it."""
-    if raw.get("scheme") != "exact" or raw.get("extra", {}).get("assetTransferMethod", "eip3009") != "eip3009":
+    method = _METHODS.get(raw.get("scheme", ""))
+    if method is None or raw.get("extra", {}).get("assetTransferMethod", method) != method:
         return None
     try:
         offer = msgspec.convert(raw, Offer)
+        if offer.scheme == UPTO:
+            parse_address(offer.extra.facilitator_address)
         parse_address(offer.asset)
         parse_address(offer.pay_to)
     except (msgspec.ValidationError, ValueError):

@@ -9,6 +9,12 @@ from tollhouse.evm.keccak import keccak256
 
 NONCE_BYTES = 32
 
+PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
+"""The address of Permit2, which checks permits, on every chain that has it."""
+UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002"
+"""The contract that payers of x402's scheme `upto` name as the spender: it lets only the facilitator that they signed
+take the money."""
+
 _DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
 _TRANSFER_TYPE = keccak256(
     b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
@@ -22,6 +28,7 @@ _PERMIT_TYPE = keccak256(
     b"Witness(address to,address facilitator,uint256 validAfter)"
 )
 _PERMIT_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,uint256 chainId,address verifyingContract)")
+_PERMIT2 = bytes.fromhex(PERMIT2[2:]).rjust(32, b"\0")
 _UINT256_END = 1 << 256
 _ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
 
@@ -114,8 +121,8 @@ def transfer_digest(domain: Domain, transfer: TransferWithAuthorization) -> byte
     return keccak256(b"\x19\x01" + domain_separator(domain) + struct)
 
 
-def permit_digest(chain_id: int, contract: bytes, permit: PermitTransfer) -> bytes:
-    """The 32 bytes that the sender signs, for the Permit2 contract of that chain."""
+def permit_digest(chain_id: int, permit: PermitTransfer) -> bytes:
+    """The 32 bytes that the sender signs, for Permit2 on that chain."""
     permitted = keccak256(_PERMISSIONS_TYPE + _address(permit.token) + _number(permit.value))
     witness = keccak256(
         _WITNESS_TYPE + _address(permit.recipient) + _address(permit.facilitator) + _number(permit.valid_after)
@@ -123,7 +130,7 @@ def permit_digest(chain_id: int, contract: bytes, permit: PermitTransfer) -> byt
     struct = keccak256(
         _PERMIT_TYPE + permitted + _address(permit.spender) + permit.nonce + _number(permit.valid_before) + witness
     )
-    domain = keccak256(_PERMIT_DOMAIN_TYPE + keccak256(b"Permit2") + _number(chain_id) + _address(contract))
+    domain = keccak256(_PERMIT_DOMAIN_TYPE + keccak256(b"Permit2") + _number(chain_id) + _PERMIT2)
     return keccak256(b"\x19\x01" + domain + struct)
 
 

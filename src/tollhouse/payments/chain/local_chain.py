@@ -21,9 +21,9 @@ from msgspec import Struct
 from tollhouse.errors import OperatorError
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.signature import address_of, parse_private_key
+from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
-from tollhouse.payments.chain.permit2 import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.replies import Receipt
 
 FILE = Path(__file__).parent / "contracts.json"

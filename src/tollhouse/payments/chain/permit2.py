@@ -6,14 +6,9 @@ from msgspec import Struct
 
 from tollhouse.evm.address import parse_address
 from tollhouse.evm.keccak import keccak256
-from tollhouse.evm.typed_data import PermitTransfer
+from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY, PermitTransfer
 from tollhouse.payments.chain.contracts import WORD, ContractCall, call_data
 from tollhouse.payments.chain.replies import Log
-
-PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
-"""The address of Permit2 on every chain that has it."""
-UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002"
-"""The contract that payers name as the spender: it lets only the facilitator that they signed take the money."""
 
 _SETTLED_TOPICS = frozenset(("0x" + keccak256(event).hex(),) for event in (b"Settled()", b"SettledWithPermit()"))
 """The topics of the log that follows a transfer: the second where the same call had Permit2 approved."""

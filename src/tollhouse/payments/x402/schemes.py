@@ -7,7 +7,14 @@ from msgspec import Struct
 
 from tollhouse.evm.address import parse_address
 from tollhouse.evm.signature import Signature
-from tollhouse.evm.typed_data import PermitTransfer, TransferWithAuthorization, permit_digest, transfer_digest
+from tollhouse.evm.typed_data import (
+    PERMIT2,
+    UPTO_PROXY,
+    PermitTransfer,
+    TransferWithAuthorization,
+    permit_digest,
+    transfer_digest,
+)
 from tollhouse.payments.chain import permit2
 from tollhouse.payments.chain.contracts import (
     CANCELLED_TOPIC,
@@ -24,7 +31,6 @@ from tollhouse.payments.chain.contracts import (
     uint256,
     unwrap_signature,
 )
-from tollhouse.payments.chain.permit2 import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.x402.types import EXACT, UPTO, InvalidReason, Payment, Requirement
 
@@ -178,7 +184,7 @@ class Upto:
         return next((why for why, (raw, text) in required.items() if raw != parse_address(text).raw), None)
 
     def digest(self, payment: Payment, requirement: Requirement) -> bytes:
-        return permit_digest(requirement.chain_id, parse_address(PERMIT2).raw, _permit(payment))
+        return permit_digest(requirement.chain_id, _permit(payment))
 
     def plan(
         self, payment: Payment, requirement: Requirement, key: Signature | None, _factories: Collection[str]
