@@ -28,14 +28,61 @@ UNREACHABLE = "http://127.0.0.1:9"
 LONGEST_HEADER = 8_000
 
 
+# An API of somebody else's, of whose description nothing was written for this.
+NODE = {
+    "type": "object",
+    "required": ["label"],
+    "properties": {
+        "label": {"type": "string", "nullable": True},
+        "below": {"type": "array", "items": {"$ref": "#/components/schemas/Node"}},
+    },
+}
+FOREIGN = {
+    "openapi": "3.0.3", "info": {"title": "Trees", "version": "1"},
+    "components": {"schemas": {"Node": NODE}},
+    "paths": {
+        "/trees/{tree_id}/nodes": {
+            "parameters": [{"name": "tree_id", "in": "path", "required": True, "schema": {"type": "integer"}}],
+            "get": {
+                "summary": "Nodes", "parameters": [{"name": "since", "in": "query", "required": True,
+                                                    "schema": {"type": "string", "pattern": "^[0-9]{8}$"}}],
+                "responses": {"200": {"description": "", "content": {
+                    "application/json": {"schema": {"$ref": "#/components/schemas/Node"}}}}},
+            },
+            "post": {
+                "summary": "Add", "requestBody": {"content": {"multipart/form-data": {
+                    "schema": {"type": "object", "required": ["file"],
+                               "properties": {"file": {"type": "string", "format": "binary"}}}}}},
+                "responses": {"201": {"description": ""}},
+            },
+            "put": {
+                "summary": "Replace", "requestBody": {"content": {"application/json": {
+                    "schema": {"oneOf": [{"$ref": "#/components/schemas/Node"}, {"type": "string"}]}}}},
+                "responses": {"default": {"description": "", "content": {"text/plain": {}}}},
+            },
+        },
+    },
+}  # fmt: skip
+DECLARED = """title = "Trees"
+access = "payer"
+price_usd = 0.001
+
+[upstream]
+url = "http://127.0.0.1:9"
+openapi = "trees.json"
+"""
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Every service with its bundled data and a table, and one free request a day."""
+    """Every service with its bundled data, a table and a proxied API, and one free request a day."""
     folder = tmp_path_factory.mktemp("challenges")
     migrated_copy(folder / "data")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         declare(folder, books(40), free_per_day=1)
+    (folder / "services" / "trees.toml").write_text(DECLARED)
+    (folder / "services" / "trees.json").write_text(json.dumps(FOREIGN))
     return load_settings(
         None, data_dir=str(folder / "data"), services_dir=str(folder / "services"), background_work=False,
         recorded=True, evm_rpc_url=UNREACHABLE, x402_facilitator_url=UNREACHABLE, x402_pay_to=SELLER,
@@ -61,13 +108,13 @@ async def _collect(settings: Settings) -> list[dict[str, Any]]:
                 (operation, method, f"{base}{path}")
                 for path, item in document["paths"].items()
                 for method, operation in item.items()
-                if "PAYMENT-RESPONSE" in operation["responses"]["200"]["headers"]
+                if "x-payment-info" in operation
             ]
             # An operation with a price stands twice more, where each call is paid; only one of those is described.
             twins = [
                 (operation, method, f"{base}{prefix}{path.removeprefix(base).removeprefix('/x402')}")
                 for operation, method, path in sold
-                for prefix in ("/x402", "/siwx")
+                for prefix in ("/siwx", *(["/x402"] if operation["x-price"]["model"] != "request" else []))
             ]
             every = {(method, path): (operation, method, path) for operation, method, path in [*sold, *twins]}
             for operation, method, path in every.values():
@@ -124,7 +171,7 @@ def test_challenges_say_how_to_call_and_what_returns(challenges) -> None:
             assert given["inputSchema"]["type"] == "object"
             continue
         assert (given["type"], given["method"].lower()) == ("http", one["method"])
-        assert ("bodyType" in given) == (one["method"] == "post")
+        assert ("bodyType" in given) == (one["method"] in {"post", "put"})
         assert extension["schema"]["properties"]["output"]["properties"]["example"], one["path"]
         if "{" in one["path"]:
             assert extension["routeTemplate"] == one["path"].replace("{", ":").replace("}", "")

@@ -67,6 +67,9 @@ def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
         "> Data feeds and catalogues for people and software agents, metered and paid per call.",
         "",
         f"- [Quick start for an agent]({root}/guide/start-agent): how to call, sign and pay, with complete programs",
+        f"- [OpenAPI of the whole host]({root}/openapi.json): every operation, with `x-payment-info` where it is sold",
+        f"- [x402 resources]({root}/discovery/resources): what is sold by the call, with its schemas",
+        f"- MCP at `{root}/mcp`: every tool; agents that talk: `{root}/.well-known/agent-card.json`",
         "",
     ]
     for service, base in described:
