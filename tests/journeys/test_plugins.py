@@ -63,6 +63,8 @@ def test_written_package_is_formatted_and_depends_on_nothing_else(home):
     assert tomllib.loads((package / "pyproject.toml").read_text())["project"]["dependencies"] == ["tollhouse"]
     assert run("new-service", "sea-ice", cwd=home).stderr == "tollhouse: tollhouse-sea-ice already exists\n"
     assert "is taken by the server itself" in run("new-service", "mattress", cwd=home).stderr
+    assert run("new-service", "tides", "--folder", "elsewhere/tides", cwd=home).returncode == 0
+    assert (home / "elsewhere" / "tides" / "src" / "tollhouse_tides" / "service.py").exists()
 
 
 def test_installed_service_is_served_beside_the_others_with_its_settings(start_server, installed):

@@ -9,6 +9,7 @@ import httpx2
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
+from starlette.testclient import TestClient
 
 from tests.middleware.apps import APPS, FORECAST, of_starlette
 from tests.middleware.conftest import UNCLOSED
@@ -122,6 +123,18 @@ async def test_answer_that_the_application_breaks_off_counts_nowhere(client, at)
     assert (await client.get("/forecast/Bern")).headers["x-ratelimit-remaining"] == "1"
 
 
+async def test_allowance_is_exact_under_concurrent_calls(client):
+    answers = await asyncio.gather(*(client.put("/upload", content=b"1") for _ in range(150)))
+    assert sorted(answer.status_code for answer in answers) == [200] * 100 + [402] * 50
+
+
+def test_client_of_starlette_starts_and_stops_the_toll(settings):
+    app = of_starlette(settings)
+    for remaining in ("1", "0"):
+        with TestClient(app) as client:
+            assert client.get("/forecast/Bern").headers["x-ratelimit-remaining"] == remaining
+
+
 async def test_application_that_raises_answers_500_and_its_error_is_raised_outside(settings):
     app = of_starlette(settings)
     async with running(app):
@@ -181,6 +194,7 @@ async def test_tolled_application_below_a_path_has_its_toll_and_accounts_there(s
         (lambda: toll("much"), "'much' is not"),
         (lambda: toll("0.1", free_per_day=-1), "must not be negative"),
         (lambda: toll("0.1", free_per_day=1, requires_key=True), "not both"),
+        (lambda: TollMiddleware(print, settings=Settings()), "a table of `routes`"),
         (lambda: Rule("forecast", None), "is not a route"),
         (lambda: Rule("FETCH /forecast", None), "is not a route"),
     ],

@@ -88,8 +88,13 @@ class Routes:
     """The routes of an application. The first rule of the table that covers a request decides, then its handler."""
 
     def __init__(self, app: Any, table: Mapping[str, Toll | None]) -> None:
+        """Raises ValueError for a rule that is not a route, and where no request could have a toll."""
         self._rules = [Rule(text, toll) for text, toll in table.items()]
         self._handler_of = handler_finder(app)
+        if not self._rules and self._handler_of is None:
+            raise ValueError(
+                "this application does not say which handler a request reaches: give TollMiddleware a table of `routes`"
+            )
 
     def find(self, scope: Scope) -> tuple[TolledRoute, Scope] | None:
         """The toll of a request, and the scope for the application; None where it has none.
@@ -152,7 +157,7 @@ def handler_finder(app: Any) -> Finder | None:
     while app is not None:
         if hasattr(app, "asgi_router"):
             return _LitestarHandlers(app)
-        if hasattr(app, "routes"):
+        if hasattr(app, "routes") and all(hasattr(route, "matches") for route in app.routes):
             return _StarletteHandlers(app)
         app = getattr(app, "app", None)
     return None
