@@ -21,19 +21,26 @@ from tollhouse.http.endpoint import Endpoint, Response, endpoints_of
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
-from tollhouse.http.terms import KEY_OR_AGENT, free_then_paid
+from tollhouse.http.terms import KEY_OR_AGENT, Price, Terms, free_then_paid
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import Transfer
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import Settlement
 from tollhouse.storage import leases
 
-PAGE_MICROS = 1_000
+PAGE_MICROS, MOST_MICROS = 1_000, 3_000
 
 
 async def _page(_request) -> Response:
     await asyncio.sleep(0.001)
     return Response(b'{"work":"%s"}' % secrets.token_hex(8).encode())
+
+
+async def _measured(request) -> Response:
+    """A page of which the payer is told only afterwards what it costs."""
+    answer = await _page(request)
+    answer.cost_micros = PAGE_MICROS
+    return answer
 
 
 async def _missing(_request) -> Response:
@@ -50,11 +57,13 @@ async def _no_facts() -> dict[str, str]:
 
 _KINDS = {"application/json": {}}
 _PAID = free_then_paid(PAGE_MICROS)
+_AT_MOST = Terms("payer", Price(0, max_micros=MOST_MICROS))
 ENDPOINTS = [
     Endpoint("page", "GET", "/page", "", _page, KEY_OR_AGENT, responses=_KINDS),
     Endpoint("missing", "GET", "/missing", "", _missing, KEY_OR_AGENT, responses=_KINDS),
     Endpoint("fails", "GET", "/fails", "", _fails, KEY_OR_AGENT, responses=_KINDS),
     Endpoint("bought", "GET", "/bought", "", _page, _PAID, responses=_KINDS),
+    Endpoint("measured", "GET", "/measured", "", _measured, _AT_MOST, responses=_KINDS),
     Endpoint("boughtMissing", "GET", "/bought-missing", "", _missing, _PAID, responses=_KINDS),
 ]
 

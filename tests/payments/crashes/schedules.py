@@ -26,8 +26,17 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
-from tests.payments.crashes.in_process_server import MUTANTS, PAGE_MICROS, open_server, shift_clock
-from tests.payments.x402.signed_payments import authorization, encoded, payload, signature
+from tests.payments.crashes.in_process_server import MOST_MICROS, MUTANTS, PAGE_MICROS, open_server, shift_clock
+from tests.payments.x402.signed_payments import (
+    UPTO_REQUIREMENT,
+    authorization,
+    encoded,
+    payload,
+    permit,
+    permit_signature,
+    signature,
+    upto,
+)
 from tests.servers import shared
 from tests.servers.postgres import postgres_databases
 from tollhouse import failpoints, logs
@@ -190,6 +199,7 @@ class Schedule:
         for number, payer in enumerate(payers):
             # The last payer cannot pay everything.
             await chain.fund_usdc(payer.address, PAGE_MICROS * (1 if number == len(payers) - 1 else 9))
+            await chain.approve_permit2(payer.address)
             attempts += [self._payment(number, payer) for _ in range(3)]
         signers = [Agent(wallet.private_key) for wallet in wallets]
         for _ in range(16):
@@ -204,6 +214,8 @@ class Schedule:
 
     def _payment(self, number: int, payer: Account) -> Attempt:
         far = str(int(time.time()) + 3_000)
+        if self.random.random() < 0.4:
+            return self._maximum(number, payer, far)
         told = authorization(
             **{"from": payer.address, "to": self.house.seller.address, "value": str(PAGE_MICROS), "validBefore": far}
         )
@@ -211,6 +223,18 @@ class Schedule:
                 "payload": payload(told, signature(told, payer.private_key))}  # fmt: skip
         path = self.random.choice(("/bought", "/bought", "/bought-missing"))
         return Attempt("payment", number, told["nonce"], "GET", path, {"x-payment": encoded(sent)})
+
+    def _maximum(self, number: int, payer: Account, deadline: str) -> Attempt:
+        """A payment of scheme `upto` for a page that costs less."""
+        seller, relayer = self.house.seller.address, self.house.relayer.address
+        required = msgspec.structs.replace(
+            UPTO_REQUIREMENT, amount_micros=MOST_MICROS, pay_to=seller, facilitator=relayer
+        )
+        witness = {"to": seller, "facilitator": relayer}
+        told = permit({"amount": str(MOST_MICROS)}, witness, **{"from": payer.address}, deadline=deadline)
+        sent = upto(told, permit_signature(told, payer.private_key), accepted=required.v2())
+        nonce = f"0x{int(told['nonce']):064x}"
+        return Attempt("payment", number, nonce, "GET", "/measured", {"payment-signature": encoded(sent)})
 
     async def _serve(
         self, plan: Plan, left: Sequence[int], journal: Path, place: str, seed: float, shift: float
