@@ -96,6 +96,10 @@ def with_schema(reference):
     return changed(paths={"/a": {"get": {"responses": {"200": {"description": "", "content": content}}}}})
 
 
+# Each line repeats the one before ten times.
+BOMB = "\n".join(["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12))]).encode()
+
+
 @pytest.mark.parametrize(
     ("raw", "message"),
     [
@@ -106,6 +110,7 @@ def with_schema(reference):
         (with_schema("other.yaml#/Item"), "leads out of the document"),
         (with_schema("#/components/schemas/Missing"), "leads to nothing"),
         (b"a: [1, 2", "neither JSON nor YAML (line 2)"),
+        (BOMB, "neither JSON nor YAML"),
         (b"\xff\xfe\x00", "neither JSON nor YAML"),
         (b"[]", "is not an object"),
     ],

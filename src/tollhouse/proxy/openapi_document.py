@@ -17,6 +17,8 @@ Json = dict[str, Any]
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 MAX_BYTES = 20_000_000
 MAX_OPERATIONS = 2_000
+MAX_NODES = 1_000_000
+MAX_DEPTH = 200
 
 _PARAMETER = re.compile(r"\{([^{}/]+)\}")
 # OpenAPI describes these headers elsewhere.
@@ -116,7 +118,7 @@ def _from_yaml(raw: bytes) -> Any:
     try:
         # Through JSON: dates become texts, and keys such as the status 200 too.
         read = yaml.load(raw, _yaml_loader())  # noqa: S506 - it is the safe loader
-        return msgspec.json.decode(msgspec.json.encode(_plain(read)))
+        return msgspec.json.decode(msgspec.json.encode(_plain(read, iter(range(MAX_NODES)))))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, TypeError, ValueError) as error:
         line = getattr(getattr(error, "problem_mark", None), "line", None)
         where = f" (line {line + 1})" if isinstance(line, int) else ""
@@ -137,15 +139,16 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-def _plain(node: Any, depth: int = 0) -> Any:
-    """YAML's values as JSON has them: every key is a text."""
-    if depth > 200:
-        raise ValueError("nested too deeply")
+def _plain(node: Any, left: Iterator[int], depth: int = 0) -> Any:
+    """YAML's values as JSON has them: every key is a text. Aliases may repeat a part only so often."""
+    if depth > MAX_DEPTH or next(left, None) is None:
+        raise ValueError("nested too deeply, or too large")
     if isinstance(node, dict):
         return {
-            str(key).lower() if isinstance(key, bool) else str(key): _plain(one, depth + 1) for key, one in node.items()
+            str(key).lower() if isinstance(key, bool) else str(key): _plain(one, left, depth + 1)
+            for key, one in node.items()
         }
-    return [_plain(one, depth + 1) for one in node] if isinstance(node, list) else node
+    return [_plain(one, left, depth + 1) for one in node] if isinstance(node, list) else node
 
 
 def _server_path(whole: Json) -> str:
