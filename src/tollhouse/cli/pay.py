@@ -1,6 +1,5 @@
 """`tollhouse pay`: make one request and pay for it (x402), to try a server or a toll."""
 
-import os
 import sys
 from base64 import b64decode
 from decimal import Decimal
@@ -11,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from tollhouse.client import Payer
+from tollhouse.config.loader import variables
 from tollhouse.money import MICROS_PER_USD
 
 SECONDS = 90
@@ -41,9 +41,10 @@ def pay(
 
 
 def _payer() -> Payer:
-    if not os.environ.get(KEY):
+    key = variables().get(KEY)
+    if not key:
         raise ValueError(f"set {KEY} to the private key of a wallet with USDC")
-    return Payer(os.environ[KEY])
+    return Payer(key)
 
 
 def _receipt(answer: httpx2.Response) -> str:

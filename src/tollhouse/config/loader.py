@@ -73,6 +73,11 @@ def has_display() -> bool:
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
+def variables(**added: str) -> dict[str, str]:
+    """The variables of the environment, for what names one of its own, and for processes that inherit them."""
+    return {**os.environ, **added}
+
+
 def share_metrics(folder: Path) -> None:
     """Let the worker processes add up their metrics in files of `folder` (multiprocess mode of prometheus-client)."""
     os.environ[_METRICS_DIR] = str(folder.resolve())

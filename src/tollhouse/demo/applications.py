@@ -1,7 +1,6 @@
 """The demo's applications with no code for keys or payment, an Express and a FastAPI one, and the tolls before them."""
 
 import asyncio
-import os
 import shutil
 import socket
 import sys
@@ -16,6 +15,7 @@ import httpx2
 import msgspec
 from msgspec import Struct
 
+from tollhouse.config.loader import variables
 from tollhouse.errors import OperatorError
 
 SOURCES = Path(__file__).parent / "upstreams"
@@ -55,7 +55,7 @@ class Applications(Struct, frozen=True):
 
         Raises OperatorError.
         """
-        environment = {**os.environ, "PAYER_KEY": private_key}
+        environment = variables(PAYER_KEY=private_key)
         program = await asyncio.create_subprocess_exec(
             "node", "pay.mjs", url, cwd=self.folder, env=environment, stdin=DEVNULL, stdout=PIPE, stderr=PIPE
         )
@@ -101,7 +101,7 @@ async def run_applications(folder: Path, services: Path) -> AsyncIterator[Applic
 async def _run(command: Sequence[str], folder: Path) -> AsyncIterator[str]:
     """Run a program that listens on the port in `PORT`; yields its URL. Raises OperatorError."""
     port = free_port()
-    environment = {**os.environ, "PORT": str(port), "GRANIAN_PORT": str(port)}
+    environment = variables(PORT=str(port), GRANIAN_PORT=str(port))
     process = await asyncio.create_subprocess_exec(
         *command, cwd=folder, env=environment, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
     )

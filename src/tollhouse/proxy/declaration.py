@@ -1,6 +1,5 @@
 """Declarations of proxied APIs: the TOML file with an `[upstream]`, read strictly, and written by `tollhouse proxy`."""
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from tollhouse.config.declaration import DeclarationText, toml_lines
+from tollhouse.config.loader import variables
 from tollhouse.money import usd
 from tollhouse.proxy.caller_header import MIN_KEY_BYTES
 from tollhouse.proxy.declaration_faults import head_faults, rules_faults, upstream_faults
@@ -88,9 +88,9 @@ def _revealed(value: str | Secret, key: str, document: DeclarationText) -> str:
     elif bool(value.env) == bool(value.file):
         raise document.error(key, 'must be a text, { env = "NAME" } or { file = "PATH" }')
     elif value.env:
-        if not os.environ.get(value.env):
+        text = variables().get(value.env, "")
+        if not text:
             raise document.error(key, f"the variable {value.env} is not set")
-        text = os.environ[value.env]
     else:
         try:
             text = (document.path.parent / value.file).read_text("utf-8").strip()

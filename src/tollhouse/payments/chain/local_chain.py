@@ -1,7 +1,6 @@
 """A local chain for the demo and the tests: an anvil process with funded accounts and a test USDC token."""
 
 import asyncio
-import os
 import platform
 import shutil
 import socket
@@ -18,6 +17,7 @@ from typing import Any, Self
 import msgspec
 from msgspec import Struct
 
+from tollhouse.config.loader import variables
 from tollhouse.errors import OperatorError
 from tollhouse.evm.address import checksummed
 from tollhouse.evm.signature import address_of, parse_private_key
@@ -101,7 +101,7 @@ def install_anvil(say: Callable[[str], object]) -> None:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tollhouse" / "npm"
+    return Path(variables().get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tollhouse" / "npm"
 
 
 @asynccontextmanager
