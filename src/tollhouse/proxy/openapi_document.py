@@ -139,16 +139,16 @@ def _yaml_loader() -> Any:
     return Loader
 
 
-def _plain(node: Any, left: Iterator[int], depth: int = 0) -> Any:
+def _plain(node: Any, remaining: Iterator[int], depth: int = 0) -> Any:
     """YAML's values as JSON has them: every key is a text. Aliases may repeat a part only so often."""
-    if depth > MAX_DEPTH or next(left, None) is None:
+    if depth > MAX_DEPTH or next(remaining, None) is None:
         raise ValueError("nested too deeply, or too large")
     if isinstance(node, dict):
         return {
-            str(key).lower() if isinstance(key, bool) else str(key): _plain(one, left, depth + 1)
+            str(key).lower() if isinstance(key, bool) else str(key): _plain(one, remaining, depth + 1)
             for key, one in node.items()
         }
-    return [_plain(one, left, depth + 1) for one in node] if isinstance(node, list) else node
+    return [_plain(one, remaining, depth + 1) for one in node] if isinstance(node, list) else node
 
 
 def _server_path(whole: Json) -> str:
