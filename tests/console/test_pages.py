@@ -232,7 +232,7 @@ async def test_samples_of_a_call_are_of_the_operation_that_answers_it_and_state_
     for wrong in (
         {"service": "none"},
         {"service": "defense", "origin": "http://x`id`"},
-        {"service": "defense", "method": "PUT"},
+        {"service": "defense", "method": "TRACE"},
     ):
         answer = await samples("/chat", **wrong)
         assert (answer.status_code, answer.json()["code"]) == (400, "invalid-body")
