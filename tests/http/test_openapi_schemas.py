@@ -8,7 +8,7 @@ import pytest
 from msgspec import UNSET as LEFT_OUT
 from msgspec import Struct, UnsetType, defstruct
 
-from tollhouse.http.openapi_schemas import Components
+from tollhouse.http.openapi_schemas import Components, portable
 
 MOST_CHOICES = 40
 NAME = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -57,6 +57,14 @@ def test_one_allowed_value_is_a_constant_and_every_choice_has_a_type():
     assert {"const": "all", "type": "string"} in found["Search"]["properties"]["only"]["anyOf"]
     assert found["Order"]["properties"]["by"]["type"] == "string"
     assert found["Order"]["properties"]["type"] == {"const": "order", "type": "string"}
+
+
+def test_members_may_be_named_like_keywords():
+    properties = {"default": {"type": "object"}, "enum": {"enum": ["a"]}, "items": {"type": "integer"}}
+    made = portable({"type": "object", "properties": properties, "default": {"enum": [1]}})
+    assert made["properties"] == {**properties, "enum": {"type": "string", "const": "a"}}
+    assert "default" not in made
+    assert portable({"type": "string", "default": "a", "examples": [{"enum": [1]}]})["examples"] == [{"enum": [1]}]
 
 
 def test_tagged_types_exclude_each_other_and_no_default_is_an_object():

@@ -6,6 +6,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from tollhouse.http.openapi_schemas import untitled
+
 Json = dict[str, Any]
 
 # The kinds of components whose names two documents may share.
@@ -45,7 +47,10 @@ def merge(parts: Sequence[ServiceDocument], info: Json, servers: Sequence[Json])
         renamed = _renamed(part.document, names)
         for kind in _KINDS:
             components = renamed.get("components", {}).get(kind, {})
-            own = {names[kind][name]: value for name, value in components.items()}
+            own = {
+                names[kind][name]: value if names[kind][name] == name else untitled(value)
+                for name, value in components.items()
+            }
             if own:
                 merged["components"].setdefault(kind, {}).update(own)
         merged["tags"] += [{**tag, "name": _tag(part, tag["name"])} for tag in renamed.get("tags", [])]

@@ -5,7 +5,7 @@ from typing import Any
 
 from tollhouse.http.described import DescribedOperation, renamed
 from tollhouse.http.endpoint import Endpoint
-from tollhouse.http.openapi_schemas import portable
+from tollhouse.http.openapi_schemas import portable, untitled
 from tollhouse.http.service import Service
 
 Json = dict[str, Any]
@@ -26,8 +26,9 @@ def merge_described(document: Json, operations: Sequence[Endpoint], service: Ser
             without_own = _as_passed_on(item[method])
             theirs = operation.described
             item[method] = _merged(without_own, theirs, names, components["responses"]) if theirs else without_own
-    theirs_by_name = {names.get(name, name): schema for name, schema in service.schemas.items()}
-    components["schemas"] |= {name: portable(renamed(schema, names)) for name, schema in theirs_by_name.items()}
+    for name, schema in service.schemas.items():
+        made = portable(renamed(schema, names))
+        components["schemas"][names.get(name, name)] = untitled(made) if name in names else made
 
 
 def _as_passed_on(described: Json) -> Json:

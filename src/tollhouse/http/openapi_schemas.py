@@ -17,6 +17,8 @@ PLACE = "#/components/schemas/"
 # A model of such a name hides a type that generated Python or TypeScript needs.
 _TAKEN = {*typing.__all__, *dir(builtins), "Array", "Blob", "Date", "Error", "File", "Headers", "Map", "Object",
           "Promise", "Record", "Request", "Response", "String"}  # fmt: skip
+# Their members are names of the document, not keywords of JSON Schema.
+_BY_NAME = {"properties", "patternProperties", "$defs", "headers", "content"}
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", type(None): "null"}
 
 
@@ -34,7 +36,9 @@ class Components:
         described = _structs(kinds)
         names = _names(described, schemas)
         self._names = {kind: names[ref["$ref"].removeprefix(PLACE)] for kind, ref in zip(kinds, refs, strict=True)}
-        self.schemas: Json = {names.get(name, name): portable(_renamed(schemas[name], names)) for name in schemas}
+        self.schemas: Json = {
+            names.get(name, name): untitled(portable(_renamed(schemas[name], names))) for name in schemas
+        }
         sent = self._reached(self._names[kind] for kind in accepted)
         only_returned = self._reached(self._names[kind] for kind in returned) - sent
         for name, one in described.items():
@@ -110,7 +114,7 @@ def portable(node: Any) -> Any:
         return [portable(value) for value in node]
     if not isinstance(node, dict):
         return node
-    schema = {name: value if name in {"default", "examples"} else portable(value) for name, value in node.items()}
+    schema = {name: _portable_member(name, value) for name, value in node.items()}
     if "prefixItems" in schema and schema.get("items") is False:
         choices: list[Json] = []
         for item in schema.pop("prefixItems"):
@@ -127,6 +131,19 @@ def portable(node: Any) -> Any:
         # Generators cannot build an object of a model from it.
         del schema["default"]
     return schema
+
+
+def _portable_member(name: str, value: Any) -> Any:
+    if name in {"default", "example", "examples"}:
+        return value
+    if name in _BY_NAME and isinstance(value, dict):
+        return {key: portable(each) for key, each in value.items()}
+    return portable(value)
+
+
+def untitled(schema: Json) -> Json:
+    """A component without its title, which some generators take for the name of the model."""
+    return {name: value for name, value in schema.items() if name != "title"}
 
 
 def _structs(kinds: Collection[type[Struct]]) -> dict[str, inspect.StructType]:
