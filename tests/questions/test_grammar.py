@@ -134,6 +134,19 @@ def test_first_row_is_compared_with_the_next():
     assert (query.measure, query.difference) == (Measure("largest", "pages"), True)
 
 
+def test_two_earlier_questions_have_rows_in_common():
+    before = None
+    for text in ("Who taught Mori?", "And who taught Stone?"):
+        reading = read_question(text, LIBRARY, now=NOW, before=before)
+        assert isinstance(reading, Reading)
+        before = reading.query
+    reading = read_question("Which teachers do those two have in common?", LIBRARY, now=NOW, before=before)
+    assert isinstance(reading, Reading)
+    assert isinstance(reading.query, List)
+    both = AllOf((Related("taught", outgoing=True, to=MORI), Related("taught", outgoing=True, to=STONE)))
+    assert bare(reading.query.rows.where) == both
+
+
 def test_change_between_two_numbers_is_a_percentage():
     query = query_of("By what percentage did Salt grow from pages to loans?")
     assert isinstance(query, Figure)

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
 from tollhouse.questions.execution import singular
+from tollhouse.questions.frames import range_test
 from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.normalise import fold, language_data
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
@@ -138,7 +139,7 @@ def _take_meaning(meaning: Meaning, linker: Linker, items: Sequence[Item], index
             # "Not the Yarra Cloud Cumulus" leaves out that model only.
             state.last.alternatives[-1] = AllOf((state.last.alternatives[-1], test))
     elif meaning.role == "range":
-        _take(range_condition(meaning.name, meaning.value, item.text), meaning.name, state)
+        _take(range_test(meaning.name, *meaning.value, words=item.text), meaning.name, state)
     elif meaning.role == "extreme":
         _take_order(items, index, Order(meaning.name, descending=bool(meaning.value)), state)
     else:
@@ -153,17 +154,6 @@ def _is_denied_name(meaning: Meaning, linker: Linker, items: Sequence[Item], ind
     before = items[index - 1].find("value") if index else None
     attributes = [linker.attribute(each) for each in (before, meaning) if each is not None]
     return len(attributes) == 2 and all(each is not None and not each.values for each in attributes)
-
-
-def range_condition(attribute: str, bounds: Sequence[float | None], words: str) -> Condition:
-    """That a number lies in a range that a word names; an end that is None or infinite is open."""
-    low, high = bounds
-    tests: list[Condition] = []
-    if low is not None and low != float("-inf"):
-        tests.append(Test(attribute, "at_least", (low,), words))
-    if high is not None and high != float("inf"):
-        tests.append(Test(attribute, "at_most", (high,), words))
-    return tests[0] if len(tests) == 1 else AllOf(tuple(tests))
 
 
 def _take(condition: Condition, attribute: str, state: _State) -> None:

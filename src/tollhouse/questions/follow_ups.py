@@ -78,7 +78,11 @@ def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
 
 
 def with_earlier(query: Query, before: Query | None) -> Query:
-    """The query with the figures before it, for a sum or difference of them."""
+    """The query with the figures before it, for a sum or difference of them; or with the list before it."""
+    if isinstance(before, List) and isinstance(query, List):
+        first, second = named_in(before.rows.where), named_in(query.rows.where)
+        is_pair = first is not None and second is not None and first.values != second.values
+        return msgspec.structs.replace(query, earlier=(before.rows,)) if is_pair else query
     if not isinstance(before, Figure) or not isinstance(query, Figure) or before.measure != query.measure:
         return query
     if before.rows.kind != query.rows.kind or before.rows == query.rows:

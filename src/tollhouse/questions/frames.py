@@ -208,8 +208,8 @@ def negated(condition: Condition) -> Condition:
 
 def range_test(attribute: str, low: float | None, high: float | None, *, words: str) -> Condition:
     """A number from `low` to `high`, both included, where they are given."""
-    tests = [] if low in {None, -inf} else [Test(attribute, "at_least", (float(low or 0),), words)]
-    tests += [] if high in {None, inf} else [Test(attribute, "at_most", (float(high or 0),), words)]
+    tests = [] if low in {None, -inf} else [Test(attribute, "at_least", (low or 0,), words)]
+    tests += [] if high in {None, inf} else [Test(attribute, "at_most", (high or 0,), words)]
     return all_of(tests)
 
 

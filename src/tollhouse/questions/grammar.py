@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
@@ -11,6 +13,7 @@ from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribut
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
+    EVERYTHING,
     AllOf,
     Among,
     AnyOf,
@@ -69,7 +72,7 @@ def read_question(
     if left_out and not _complete(frame, left_out):
         return Refusal("unclear", (left_out[0].text,))
     question = _Question(linked, linker, clauses, frame)
-    query = question.lead(before) or question.change()
+    query = question.lead(before) or question.change() or question.in_common(before)
     refusal = question.refusal()
     if refusal is not None:
         return refusal
@@ -258,6 +261,13 @@ class _Question:
             return None
         if compared is not None:
             return compared
+        if (
+            "who" in forms
+            and not frame.has_noun
+            and not any(part.key == "id" and not part.is_negated for part in frame.parts)
+        ):
+            who = self._linker.kinds[frame.kind].who
+            frame.parts += [Part(Test(name, "is", (value,), "who"), name, "who", 0) for name, value in who.items()]
         if "where" in forms and frame.requested is None and frame.group is None:
             if "which" not in forms:
                 return self._place()
@@ -280,13 +290,6 @@ class _Question:
             return Figure(Rows(frame.kind, frame.where), Measure(function, frame.measured.name))
         if frame.measured is not None and {"average", "median"} & forms.keys():
             return Figure(Rows(frame.kind, frame.where), self._measure())
-        if (
-            "who" in forms
-            and not frame.has_noun
-            and not any(part.key == "id" and not part.is_negated for part in frame.parts)
-        ):
-            who = self._linker.kinds[frame.kind].who
-            frame.parts += [Part(Test(name, "is", (value,), "who"), name, "who", 0) for name, value in who.items()]
         if "how_many" in forms and frame.order is not None and "order_by" in forms:
             return List(self._rows)
         if "sum" in forms and (weight := self._weight_of_several()):
@@ -311,6 +314,18 @@ class _Question:
         self._know("increase", "decrease", "share")
         measure = Measure("decrease" if is_decrease else "increase", named[-1], named[-2])
         return Figure(Rows(frame.kind, all_of(parts)), measure)
+
+    def in_common(self, before: Query | None) -> Query | None:
+        """What the rows have in common that the two questions before named: "which customers do those two share?"."""
+        links = [part.condition for part in self._frame.parts]
+        if not isinstance(before, List) or not before.earlier or not ({"common", "both", "share"} & self._forms.keys()):
+            return None
+        named = [named_in(rows.where) for rows in (*before.earlier, before.rows)]
+        link = links[0] if len(links) == 1 else None
+        if not isinstance(link, Related) or link.to != EVERYTHING:
+            return None
+        rows = Rows(self._frame.kind, all_of([replace(link, to=one) for one in named if one is not None]))
+        return Figure(rows) if "how_many" in self._forms else List(rows)
 
     def _know(self, *concepts: str) -> None:
         """Take words that only the form of the question needs from those that are not known."""
@@ -461,7 +476,9 @@ class _Question:
             ),
             0,
         )
-        if "whether" in forms:
+        if "whether" in forms or (
+            self._clauses.than is not None and self._items[-1].says("?") and self._is_bare(first)
+        ):
             return True
         exists = forms.get("exists")
         if exists is not None:
@@ -474,6 +491,11 @@ class _Question:
             and not leading.find("value", "kind")
             and (start >= 0 or first in {forms.get("be"), forms.get("do"), forms.get("have")})
         )
+
+    def _is_bare(self, first: int) -> bool:
+        """Whether a comparison has no verb and is one question: "more events in A than in B?"."""
+        begins = self._items[first].says("comparative_more", "comparative_less") and self._items[-1].says("?")
+        return begins and self._clauses.than is not None and not any(item.says("or", ":") for item in self._items)
 
     def _measure(self) -> Measure:
         """The measure of rows or groups: of the attribute requested for, else their number."""

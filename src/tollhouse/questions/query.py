@@ -113,10 +113,14 @@ COUNT = Measure()
 
 
 class List(Struct, frozen=True, tag="list"):
-    """The rows themselves. `attribute`: just that value of each ("the ticker of NVIDIA", "the countries of ...")."""
+    """The rows themselves. `attribute`: just that value of each ("the ticker of NVIDIA", "the countries of ...").
+
+    `earlier` are the rows of the list in the question before, if both name a row: "what do those two have in common?".
+    """
 
     rows: Rows
     attribute: str | None = None
+    earlier: tuple[Rows, ...] = ()
 
 
 class Figure(Struct, frozen=True, tag="figure"):

@@ -384,7 +384,8 @@ class Relations(Quantities):
     def _is_counted_noun(self, item: Item) -> bool:
         """Whether a word that can be a verb is a noun: "how many mentions does X have"."""
         before, after = self.at(self.i - 1), self.at(self.i + 1)
-        counted = before is not None and before.says("how_many") and after is not None and after.says("do", "have")
+        is_auxiliary = after is not None and after.says("do", "have", "be")
+        counted = is_auxiliary and before is not None and before.says("how_many", "difference")
         return counted and item.find("attribute") is not None
 
     def _fronted(self, frame: Frame) -> bool:
