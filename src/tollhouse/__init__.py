@@ -14,7 +14,7 @@ _PLACES = {
     "tollhouse.config.settings": ("Settings",),
     "tollhouse.errors": ("Problem",),
     "tollhouse.http.endpoint": ("Endpoint", "Example", "Request", "Response", "endpoint", "endpoints_of"),
-    "tollhouse.http.service": ("Component", "Service"),
+    "tollhouse.http.service": ("AnsweringOperation", "Component", "Service"),
     "tollhouse.http.terms": ("FREE", "KEY_OR_AGENT", "Price", "Terms", "free_then_paid", "key_with"),
     "tollhouse.middleware.call": ("TollCall",),
     "tollhouse.middleware.middleware": ("TollMiddleware",),

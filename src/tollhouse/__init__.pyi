@@ -11,6 +11,7 @@ from tollhouse.http.endpoint import Request as Request
 from tollhouse.http.endpoint import Response as Response
 from tollhouse.http.endpoint import endpoint as endpoint
 from tollhouse.http.endpoint import endpoints_of as endpoints_of
+from tollhouse.http.service import AnsweringOperation as AnsweringOperation
 from tollhouse.http.service import Component as Component
 from tollhouse.http.service import Service as Service
 from tollhouse.http.terms import FREE as FREE

@@ -8,8 +8,21 @@ from typing import Any
 
 import httpx2
 import pytest
+from msgspec import Struct
 
+from tests.http.conftest import asgi_client
 from tests.journeys.server import Server
+from tollhouse import (
+    AnsweringOperation,
+    AppContext,
+    Request,
+    Service,
+    Settings,
+    create_app,
+    endpoint,
+    endpoints_of,
+    free_then_paid,
+)
 
 SCRIPT = Path(__file__).parent / "converse.mjs"
 
@@ -104,3 +117,39 @@ def test_malformed_conversation_is_an_error_of_the_protocol(server) -> None:
 
 def _call(method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+class Words(Struct, frozen=True, forbid_unknown_fields=True):
+    words: str
+
+
+class Echo(Struct, frozen=True):
+    reply: str
+
+
+async def test_service_of_ones_own_answers_agents(data_dir) -> None:
+    class Answers:
+        @endpoint("GET", "/api/echo", id="echo", terms=free_then_paid(2_000, 1, "echoes"))
+        async def echo(self, request: Request[Words, None]) -> Echo:
+            """Repeat the words."""
+            return Echo(f"You wrote: {request.query.words}")
+
+    async def health() -> dict[str, str]:
+        return {"status": "ok"}
+
+    async def open_echo(_context: AppContext) -> Service:
+        return Service("echo", "Echo", "1", "Repeats words.", endpoints_of(Answers()), health, {"type": "object"},
+                       assistant=AnsweringOperation("echo", "words", "reply"))  # fmt: skip
+
+    settings = Settings(service="echo", data_dir=str(data_dir), background_work=False)
+    message = {"messageId": "1", "role": "ROLE_USER", "parts": [{"text": "Hello"}]}
+    async with create_app(settings, services={"echo": open_echo}) as application, asgi_client(application) as client:
+        replies = [
+            (await client.post("/a2a", content=_call("SendMessage", {"message": message}))).json()["result"]["message"]
+            for _ in range(2)
+        ]
+    assert replies[0]["parts"][0]["text"] == "You wrote: Hello"
+    assert replies[0]["parts"][1]["data"] == {"reply": "You wrote: Hello"}
+    # The allowance of one call is used up, and a message costs what the call costs.
+    assert replies[1]["parts"][1]["data"]["code"] == "payment-required"
+    assert "0.002 USD" in replies[1]["parts"][0]["text"]
