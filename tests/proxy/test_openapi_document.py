@@ -65,7 +65,8 @@ def test_yaml_of_version_30_becomes_31():
     assert names == [("path", "item_id"), ("query", "lang"), ("header", "X-Trace")]
     assert read.described.parameters[0]["schema"] == {"type": "integer", "exclusiveMinimum": 0}
     assert read.described.parameters[1]["required"] is True
-    assert read.described.json_answer == {"schema": {"$ref": "#/components/schemas/Item"}}
+    answer = read.described.responses["200"]["content"]["application/json"]
+    assert answer == {"schema": {"$ref": "#/components/schemas/Item"}}
     assert read.described.responses["404"]["description"] == "No such item"
     item = document.schemas["Item"]["properties"]
     assert set(document.schemas) == {"Item"}

@@ -42,14 +42,6 @@ class DescribedOperation:
         """The media type object of the JSON body, if the operation takes one."""
         return _json_media((self.request_body or {}).get("content", {}))
 
-    @property
-    def json_answer(self) -> Json | None:
-        """The media type object of the JSON that a successful call returns, if it returns one."""
-        for status, response in sorted(self.responses.items()):
-            if status.startswith("2") or status == "default":
-                return _json_media(response.get("content", {}))
-        return None
-
 
 def schema_of(part: Mapping[str, Any]) -> Json:
     """The schema of a parameter, which may be in its `content`."""

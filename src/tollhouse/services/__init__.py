@@ -52,9 +52,7 @@ def _declared(folder: Path) -> dict[str, Open]:
 
 def _declared_opener(path: Path) -> Open:
     text = read_text(path)
-    return (
-        _proxy_opener(text, path) if "upstream" in DeclarationText(path, text).members() else _table_opener(text, path)
-    )
+    return _proxy_opener(text, path) if "upstream" in DeclarationText(path, text).members() else _table_opener(path)
 
 
 def _proxy_opener(text: str, path: Path) -> Open:
@@ -70,10 +68,10 @@ def _proxy_opener(text: str, path: Path) -> Open:
     return open_declared
 
 
-def _table_opener(text: str, path: Path) -> Open:
-    from tollhouse.services.tables.declaration import parse_declaration
+def _table_opener(path: Path) -> Open:
+    from tollhouse.services.tables.declaration import read_declaration
 
-    declaration = parse_declaration(text, path)
+    declaration = read_declaration(path)
 
     async def open_declared(context: AppContext) -> Service:
         from tollhouse.services.tables.service import open_table
