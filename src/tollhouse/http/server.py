@@ -119,8 +119,7 @@ class Server:
         except Exception as failure:  # noqa: BLE001 - raised again, once the request is recorded
             status, cut = admitted.response.status, failure
         request.end()
-        if request.upload is not None and cut is None:
-            await request.upload.drain()
+        await _end_upload(request, is_cut=cut is not None)
         ended = perf_counter()
         address = (call and call.address) or self._address(request.peer, request.header(b"x-forwarded-for"))
         record_call(self._recorder, request, route, call, status, refusal, address, ended - begun, ended)
@@ -144,6 +143,13 @@ def _problem_response(problem: Problem, route: Route | None, request: HttpReques
     if router.error_page and opens_page(request):
         return router.error_page(problem, request, route)
     return render_problem(problem, request.id)
+
+
+async def _end_upload(request: HttpRequest, *, is_cut: bool) -> None:
+    """Read what little is still to come of a body that is passed on, unless the connection ends now."""
+    upload, request.upload = request.upload, None
+    if upload is not None and not is_cut:
+        await upload.drain()
 
 
 async def _send_answer(admitted: Admitted, request: HttpRequest, send: Send) -> int:

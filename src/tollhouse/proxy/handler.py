@@ -68,6 +68,7 @@ class Proxy:
         self._rules = rules
         self._trusted = settings.trusted_networks()
         self._breaker = breaker or CircuitBreaker(rules.name)
+        self._waits = Waits()
         issuer = settings.public_url.rstrip("/") or "tollhouse"
         self._signer = CallerSigner(rules.caller_key, rules.name, issuer) if rules.caller_key else None
 
@@ -129,7 +130,7 @@ class Proxy:
         """The answer, unless it comes too late or the client leaves. Raises UpstreamFailure, Problem."""
         seconds = self._rules.answer_seconds
         try:
-            with AnswerWait(received, seconds) as waiting:
+            with AnswerWait(self._waits, received, seconds) as waiting:
                 upload.on_progress = waiting.begin
                 return await self._upstream.send(outgoing)
         except TimeoutError:
@@ -187,43 +188,64 @@ class Proxy:
         return Problem("upstream-unavailable", detail, upstream=name)
 
 
+class Waits:
+    """The waits in progress. One timer looks after all of them: most end before one of their own would be worth it."""
+
+    def __init__(self) -> None:
+        self._waits: set[AnswerWait] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, wait: "AnswerWait") -> None:
+        """Look after it until it is removed."""
+        self._waits.add(wait)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_SECONDS, self._poll)
+
+    def remove(self, wait: "AnswerWait") -> None:
+        """It is over."""
+        self._waits.discard(wait)
+
+    def _poll(self) -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        for wait in list(self._waits):
+            wait.poll(now)
+        self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._poll) if self._waits else None
+
+
 class AnswerWait:
-    """Cancels what this task awaits when the client leaves, or when the time is over; then raises TimeoutError.
+    """Cancels what this task awaits when the client leaves, or when the time is over; then raises TimeoutError."""
 
-    `asyncio.timeout` does the second, but most answers come before it is worth to set up either.
-    """
-
-    def __init__(self, received: HttpRequest, seconds: float) -> None:
+    def __init__(self, waits: Waits, received: HttpRequest, seconds: float) -> None:
+        self._waits = waits
         self._received = received
         self._seconds = seconds
         self._task = asyncio.current_task()
-        self._timer: asyncio.TimerHandle | None = None
         self._is_watching = self._has_ended = self._is_over = False
 
     def __enter__(self) -> Self:
         self.begin()
+        self._waits.add(self)
         return self
 
     def begin(self) -> None:
         """The time begins now."""
-        if self._timer is not None:
-            self._timer.cancel()
-        after, call = (self._seconds, self._end) if self._is_watching else (WATCH_AFTER_SECONDS, self._watch)
-        self._timer = asyncio.get_running_loop().call_later(min(after, self._seconds), call)
+        self._ends_at = asyncio.get_running_loop().time() + self._seconds
+
+    def poll(self, now: float) -> None:
+        """End it if its time is over; watch the client from now on."""
+        if now >= self._ends_at:
+            self._end()
+        elif not self._is_watching:
+            self._is_watching = True
+            self._received.call_on_disconnect(self._end)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._is_over = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._waits.remove(self)
         is_ours = self._has_ended and self._task is not None and self._task.uncancel() == 0
         if is_ours and kind is asyncio.CancelledError:
             raise TimeoutError
-
-    def _watch(self) -> None:
-        self._is_watching = True
-        self._received.call_on_disconnect(self._end)
-        wait = max(0.0, self._seconds - WATCH_AFTER_SECONDS)
-        self._timer = asyncio.get_running_loop().call_later(wait, self._end)
 
     def _end(self) -> None:
         if self._task is not None and not self._is_over and not self._has_ended:

@@ -73,7 +73,7 @@ _NOT_RETURNED = _HOP_BY_HOP | {
     b"x-ratelimit-reset",
     b"x-request-id",
 }
-_ACTIVE_TYPES = ("text/html", "application/xhtml+xml", "image/svg+xml", "text/xml", "application/xml")
+_ACTIVE_TYPES = (b"text/html", b"application/xhtml+xml", b"image/svg+xml", b"text/xml", b"application/xml")
 # Documents of the upstream have no access to this server's pages, whose origin they share.
 _SANDBOX = (b"content-security-policy", b"sandbox allow-downloads allow-forms allow-popups allow-scripts")
 
@@ -126,16 +126,21 @@ def _is_returned(name: bytes) -> bool:
 
 def returned(headers: Headers, *, keeps_length: bool, passes_cookies: bool) -> Headers:
     """The headers of the answer that are passed on."""
-    dropped = named_by_connection(headers)
-    passed = [
-        one
-        for one in headers
-        if (_is_returned(name := one[0]) or (keeps_length and name == b"content-length"))
-        and name not in dropped
-        and (passes_cookies or name != b"set-cookie")
-    ]
-    media_type = next((value for name, value in passed if name == b"content-type"), b"").lower()
-    return [*passed, _SANDBOX] if media_type.decode("latin-1").startswith(_ACTIVE_TYPES) else passed
+    passed: Headers = []
+    media_type = b""
+    names: set[bytes] = set()
+    for one in headers:
+        name = one[0]
+        if name == b"connection":
+            names = named_by_connection(headers)
+        elif name == b"content-type":
+            media_type = one[1].lower()
+        is_passed = _is_returned(name) or (keeps_length and name == b"content-length")
+        if is_passed and (passes_cookies or name != b"set-cookie"):
+            passed.append(one)
+    if names:
+        passed = [one for one in passed if one[0] not in names]
+    return [*passed, _SANDBOX] if media_type.startswith(_ACTIVE_TYPES) else passed
 
 
 def rewritten(headers: Headers, upstream_url: str, public: str) -> Headers:

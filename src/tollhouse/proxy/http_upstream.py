@@ -77,8 +77,7 @@ class HttpUpstream:
         head = b"\r\n".join(lines)
         if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
             raise UpstreamFailure("invalid", "a header of the request has a line break")
-        expects = any(name == b"expect" for name, _ in request.headers)
-        return head + b"\r\n\r\n", Framing(request.length, request.method == "HEAD", expects)
+        return head + b"\r\n\r\n", Framing(request.length, request.method == "HEAD", b"\nexpect: " in head)
 
     def _take(self) -> Connection | None:
         """The connection that was used last: the others may then be closed."""
