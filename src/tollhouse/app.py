@@ -18,6 +18,7 @@ from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.accounts.plans import Plans
+from tollhouse.accounts.prices import with_prices
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
@@ -221,7 +222,8 @@ def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> li
 async def _open_services(context: AppContext, services: Mapping[str, Open] | None = None) -> list[Service]:
     known = every_service(context.settings) if services is None else services
     opened = [await known[name](context) for name in chosen(context.settings, services)]
-    return [_with_plans(with_paid_paths(service), context.plans) for service in opened]
+    priced = with_prices(opened, context.settings.prices, context.plans, known)
+    return [_with_plans(with_paid_paths(service), context.plans) for service in priced]
 
 
 def _accounts(context: AppContext) -> Service:

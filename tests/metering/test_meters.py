@@ -87,6 +87,18 @@ async def test_two_meters_over_the_same_counts_are_exact_together(open_meter):
         await meter.close()
 
 
+async def test_call_of_many_requests_takes_them_of_the_day_and_gives_all_back(meter):
+    windows = Windows(100, 10)
+    made = await asyncio.gather(*(meter.reserve("key_a", windows, 30) for _ in range(8)))
+    fitted = [one for one in made if one.verdict.refused_by is None]
+    assert len(fitted) == 3
+    refused = next(one.verdict for one in made if one.verdict.refused_by is not None)
+    assert (refused.refused_by.window, refused.day.remaining) == ("day", 10)
+    assert refused.retry_after_seconds(refused.day.resets_at - 50) == 50
+    verdict = await meter.release(fitted[0])
+    assert (verdict.day.used, verdict.sliding.used) == (60, 2)
+
+
 async def test_subjects_do_not_share_windows(meter):
     assert len(await together([meter], FREE, 20, "key_a")) == 10
     assert len(await together([meter], FREE, 20, "key_b")) == 10

@@ -181,7 +181,7 @@ class Admission:
         if not terms.is_metered:
             verdict = await self._meter.peek(caller.subject, self._windows_of(caller))
             return Admitted(await call.handle(caller, address), self._usage(caller, verdict))
-        reservation = await self._reserve(caller)
+        reservation = await self._reserve(call, caller)
         call.paying = "plan"
         answer = await self._counted(reservation, caller, lambda: call.handle(caller, address))
         call.payment = "plan"
@@ -198,7 +198,7 @@ class Admission:
                 return await self._on_plan(call, caller, address)
             # A free plan adds nothing to the allowance: keys cost nothing, so each caller could have many.
             call.caller = caller
-            reservation = await self._reserve(caller)
+            reservation = await self._reserve(call, caller)
             return await self._counted(reservation, caller, lambda: self._from_address(call, address))
         if _is_visit(call):
             return await self._on_visit(call, address)
@@ -221,7 +221,7 @@ class Admission:
         """A call counts against the address's allowance; beyond it, it is paid for."""
         visitor = AddressCaller(address)
         name, windows = allowance_of(call.endpoint.terms, self._context.settings)
-        reservation = await reserve_for_address(self._meter, name, address, windows)
+        reservation = await reserve_for_address(self._meter, name, address, windows, self._requests(call, visitor))
         usage = self._usage(visitor, reservation.verdict)
         if reservation.verdict.refused_by is None:
             call.paying = "allowance"
@@ -318,7 +318,7 @@ class Admission:
                     price_usd=usd(await call.price_micros()),
                 )
             caller = call.caller = await wallets.caller(signer)
-            reservation = await self._reserve(caller)
+            reservation = await self._reserve(call, caller)
 
             async def claimed() -> Claim:
                 price, operation = await call.price_micros(), (call.route.service.name, call.endpoint.id)
@@ -432,8 +432,13 @@ class Admission:
     def _usage(self, caller: Caller, verdict: Verdict) -> Headers:
         return usage_headers(self._plan_name(caller), verdict)
 
-    async def _reserve(self, caller: KeyCaller | WalletCaller) -> Reservation:
-        reservation = await self._meter.reserve(caller.subject, self._windows_of(caller))
+    def _requests(self, call: Call, caller: Caller) -> int:
+        """How many requests of the day the call counts as."""
+        requests = call.endpoint.terms.requests
+        return requests.get(self._plan_name(caller), 1) if requests else 1
+
+    async def _reserve(self, call: Call, caller: KeyCaller | WalletCaller) -> Reservation:
+        reservation = await self._meter.reserve(caller.subject, self._windows_of(caller), self._requests(call, caller))
         if reservation.verdict.refused_by:
             raise _over_limit(self._plan_name(caller), reservation, self._usage(caller, reservation.verdict))
         return reservation

@@ -82,6 +82,14 @@ class PlanSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit
     chat_per_day: int | Literal["unlimited"] | None = None
 
 
+class PriceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """`[prices.SERVICE.OPERATION]`: what a call costs, and how many requests of a plan it counts as."""
+
+    request_usd: Decimal | None = None
+    row_usd: Decimal | None = None
+    requests: int | dict[str, int] | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServerSettings(Section):
     """Server."""
@@ -134,6 +142,9 @@ class AccountSettings(Section):
     """Accounts and plans."""
 
     plans: dict[str, PlanSettings] = setting({}, "Tables `[plans.NAME]`: plans to add, or changes of default plans")
+    prices: dict[str, dict[str, PriceSettings]] = setting(
+        {}, "Tables `[prices.SERVICE.OPERATION]`: what a call costs, and how many requests of a plan it counts as"
+    )
     default_plan: str = setting("free", "Plan of a new key; its price must be 0")
     keys_per_address_per_hour: PositiveInt = setting(60, "Free keys one client address can create in an hour")
     free_per_ip_per_day: Count = setting(100, "Free requests per client address and UTC day, without a key; `0`: none")

@@ -10,6 +10,7 @@ from prometheus_client import Gauge
 
 from tollhouse import clock
 from tollhouse.config.loader import metrics_folder
+from tollhouse.config.settings import SettingError
 from tollhouse.errors import Problem
 from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
@@ -156,7 +157,10 @@ class Application:
         try:
             await self.__aenter__()
         except Exception as error:
-            log.exception("start-up failed")
+            if isinstance(error, SettingError):
+                log.error("start-up failed", setting=str(error))  # noqa: TRY400 - the message says what to change
+            else:
+                log.exception("start-up failed")
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
         await send({"type": "lifespan.startup.complete"})

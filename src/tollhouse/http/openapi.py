@@ -256,14 +256,19 @@ def _price(terms: Terms) -> Json:
         then = {"then_usd_per_request": usd(price.request_micros if per_unit else price.micros()), **per_unit}
         if price.max_micros is not None:
             then["max_usd_per_request"] = usd(price.max_micros)
-        free: Json = {"model": "request"} if terms.opens_to == "payer" else {"model": "allowance", "requests": 1}
+        free: Json = {"model": "request"} if terms.opens_to == "payer" else {"model": "allowance", **_counted(terms)}
         return {**free, **then}
-    described: Json = {"model": "plan", "requests": 1, "minimum_tier": terms.minimum_tier}
+    described: Json = {"model": "plan", **_counted(terms), "minimum_tier": terms.minimum_tier}
     if terms.entitlement:
         described["entitlement"] = terms.entitlement
     if price is not None:
         described["agent_price_usd"] = usd(price.micros())
     return described
+
+
+def _counted(terms: Terms) -> Json:
+    """How many requests of a plan's day a call counts as, where it is another number for some plans."""
+    return {"requests": 1, **({"requests_by_plan": terms.requests} if terms.requests else {})}
 
 
 def _payment_info(terms: Terms) -> Json:
@@ -280,16 +285,21 @@ def _payment_info(terms: Terms) -> Json:
 
 
 def price_sentence(terms: Terms) -> str:
-    """The price of one call as a sentence."""
+    """The price of one call in sentences."""
+    counted = ", ".join(f"{count:,} on the plan {name}" for name, count in terms.requests.items())
+    return f"{_price_of_call(terms)}{f' Requests that a call counts as: {counted}.' if counted else ''}"
+
+
+def _price_of_call(terms: Terms) -> str:
     price = terms.price
     if price is None and not terms.is_metered:
         return "Price: free. Counts against no limit."
     if price is not None and terms.opens_to == "payer":
-        return f"Price: {price.text} a request (x402, or wallet credit). No key is needed."
+        return f"Price: {price.per_request} (x402, or wallet credit). No key is needed."
     if price is not None and terms.takes_payments:
         return (
             "Price: one of the free requests a day of the address, or one request of a paid plan; "
-            f"beyond that {price.text} a request (x402, or wallet credit)."
+            f"beyond that {price.per_request} (x402, or wallet credit)."
         )
     plan = "Price: one request of the key's plan"
     if terms.entitlement:

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse.money import usd
 
@@ -35,6 +36,12 @@ class Price(Struct, frozen=True):
         fixed_or_unit = " and ".join(part for part in (fixed, per_unit) if part) if per_unit or not most else ""
         return ", ".join(part for part in (fixed_or_unit, most) if part)
 
+    @property
+    def per_request(self) -> str:
+        """The price of a request in words: `0.01 USD a request and 0.00002 USD a row`."""
+        fixed, _, per_unit = self.text.partition(" and ")
+        return f"{fixed} a request and {per_unit}" if per_unit else f"{fixed} a request"
+
 
 AGENT_CALL = Price(10_000)
 """The price of a call signed by a registered wallet (document 1, section 8)."""
@@ -51,6 +58,7 @@ class Terms(Struct, frozen=True):
     `is_metered`: a call counts against the limits of the caller's plan, or the free allowance of the client's address
     where no key is needed. With `allowance` named, that is an allowance of its own, of `free_per_day` requests, instead
     of the server's.
+    `requests`: how many requests of the day a call counts as, for each plan where that is not one.
     `operator_setting` names the setting whose Bearer token the operator sends; while it is empty, the operator's token
     is sent.
     """
@@ -63,6 +71,7 @@ class Terms(Struct, frozen=True):
     allowance: str = ""
     free_per_day: int = 0
     operator_setting: OperatorSetting = "operator_token"
+    requests: dict[str, int] = {}
 
     @property
     def takes_payments(self) -> bool:
@@ -81,6 +90,17 @@ def key_with(entitlement: str, *, price: Price | None = None) -> Terms:
     return Terms("key", price, entitlement, is_metered=True)
 
 
+EXPORTED_ROW_MICROS = 10
+"""What each row of an export costs beside its request: 1,000 rows cost a cent."""
+
+
 def free_then_paid(price_micros: int, free_per_day: int = 0, allowance: str = "") -> Terms:
     """Anyone, free within the address's allowance (the server's, or one of its own), then at this price a request."""
     return Terms("anyone", Price(price_micros), is_metered=True, allowance=allowance, free_per_day=free_per_day)
+
+
+def by_row(terms: Terms) -> Terms:
+    """The same terms for an operation that returns whole tables: each row costs something, too."""
+    price = terms.price
+    assert price is not None, "only what has a price has one for each row"
+    return replace(terms, price=Price(price.request_micros, "row", EXPORTED_ROW_MICROS))

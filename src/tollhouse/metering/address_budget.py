@@ -26,11 +26,13 @@ def prefixes(address: str) -> tuple[tuple[str, int], ...]:
     return tuple((str(network.supernet(new_prefix=length)), factor) for length, factor in IPV6_PREFIXES)
 
 
-async def reserve_for_address(meter: Meter, name: str, address: str, windows: Windows) -> Reservation:
-    """Count one call under `name` if it fits the windows of every network of the address."""
+async def reserve_for_address(
+    meter: Meter, name: str, address: str, windows: Windows, requests: int = 1
+) -> Reservation:
+    """Count one call under `name`, as so many requests, if it fits the windows of every network of the address."""
     reserved: list[Reservation] = []
     for prefix, factor in prefixes(address):
-        one = await meter.reserve(f"{name}:{prefix}", _times(windows, factor))
+        one = await meter.reserve(f"{name}:{prefix}", _times(windows, factor), requests)
         if one.verdict.refused_by is not None:
             for earlier in reserved:
                 await meter.release(earlier)

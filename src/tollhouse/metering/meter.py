@@ -51,27 +51,28 @@ class Verdict(Struct, frozen=True):
         if self.refused_by is None:
             return 1
         # Just before midnight the minute may be full for longer than the day.
-        return max(1, *(ceil(level.resets_at - now) for level in (self.day, self.sliding) if level.remaining == 0))
+        full = (level for level in (self.day, self.sliding) if level.remaining == 0 or level == self.refused_by)
+        return max(1, *(ceil(level.resets_at - now) for level in full))
 
 
-def reserve(tally: Tally, windows: Windows, now: float) -> Verdict:
-    """Count one call if it fits both windows; a refused call counts in neither."""
+def reserve(tally: Tally, windows: Windows, now: float, requests: int = 1) -> Verdict:
+    """Count one call if it fits both windows, as so many requests of the day; a refused call counts in neither."""
     _roll(tally, windows, now)
-    is_day_full = _is_full(windows.per_day, tally.used)
+    is_day_full = _is_full(windows.per_day, tally.used + requests - 1)
     is_sliding_full = _is_full(windows.per_sliding, len(tally.recent))
     fits = not (is_day_full or is_sliding_full)
     if fits:
-        tally.used += 1
+        tally.used += requests
         tally.recent.append(now)
     day, sliding = _levels(tally, windows, now)
     return Verdict(day, sliding, None if fits else day if is_day_full else sliding)
 
 
-def release(tally: Tally, windows: Windows, reserved_at: float, now: float) -> Verdict:
+def release(tally: Tally, windows: Windows, reserved_at: float, now: float, requests: int = 1) -> Verdict:
     """Release one counted call."""
     _roll(tally, windows, now)
-    if int(reserved_at // SECONDS_PER_DAY) == tally.day and tally.used > 0:
-        tally.used -= 1
+    if int(reserved_at // SECONDS_PER_DAY) == tally.day:
+        tally.used = max(0, tally.used - requests)
     if reserved_at in tally.recent:
         tally.recent.remove(reserved_at)
     return Verdict(*_levels(tally, windows, now))
@@ -121,7 +122,7 @@ def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
 
 
 class Reservation(Struct, frozen=True):
-    """One call's place in a subject's windows. `at` is in seconds since 1970.
+    """One call's place in a subject's windows. `at` is in seconds since 1970; it counts as `requests` of the day.
 
     `wider` are the places of the same call in the networks around its address.
     """
@@ -131,13 +132,14 @@ class Reservation(Struct, frozen=True):
     at: float
     verdict: Verdict
     wider: tuple["Reservation", ...] = ()
+    requests: int = 1
 
 
 class Meter(Protocol):
     """Counts exactly under concurrency. Every method raises Problem `storage-unavailable` when it cannot."""
 
-    async def reserve(self, subject: str, windows: Windows) -> Reservation:
-        """Count one call if it fits; `verdict.refused_by` is set when it does not."""
+    async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
+        """Count one call, as so many requests of the day, if it fits; else `verdict.refused_by` is set."""
 
     async def release(self, reservation: Reservation) -> Verdict:
         """Release a counted call."""
@@ -155,17 +157,18 @@ class CounterMeter:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
 
-    async def reserve(self, subject: str, windows: Windows) -> Reservation:
+    async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
         """See Meter."""
         now = clock.seconds()
-        verdict = await self._counters.change(subject, lambda tally: reserve(tally, windows, now))
-        return Reservation(subject, windows, now, verdict)
+        verdict = await self._counters.change(subject, lambda tally: reserve(tally, windows, now, requests))
+        return Reservation(subject, windows, now, verdict, requests=requests)
 
     async def release(self, reservation: Reservation) -> Verdict:
         """See Meter."""
         subject, windows, at = reservation.subject, reservation.windows, reservation.at
+        requests = reservation.requests
         now = clock.seconds()
-        return await self._counters.change(subject, lambda tally: release(tally, windows, at, now))
+        return await self._counters.change(subject, lambda tally: release(tally, windows, at, now, requests))
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
         """See Meter."""

@@ -28,12 +28,12 @@ TIMEOUT_SECONDS = 2.0
 CONNECTIONS = 50
 
 # KEYS: the day's count, the recent calls, the epoch. ARGV: what to do, now, sliding seconds, per day, per sliding (-1
-# is unlimited), the reservation's moment. Answers used, recent count, the call whose leaving frees a place, and the
-# window that refused (0 none, 1 day, 2 sliding); only -1 where there is no epoch.
+# is unlimited), the reservation's moment, how many requests of the day it is. Answers used, recent count, the call
+# whose leaving frees a place, and the window that refused (0 none, 1 day, 2 sliding); only -1 where there is no epoch.
 _SCRIPT = """
 if redis.call('EXISTS', KEYS[3]) == 0 then return {-1} end
 local now, span = tonumber(ARGV[2]), tonumber(ARGV[3])
-local per_day, per_sliding = tonumber(ARGV[4]), tonumber(ARGV[5])
+local per_day, per_sliding, requests = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[7])
 local oldest = redis.call('LINDEX', KEYS[2], 0)
 while oldest and tonumber(oldest) <= now - span do
   redis.call('LPOP', KEYS[2])
@@ -48,16 +48,16 @@ local used = tonumber(redis.call('GET', KEYS[1]) or '0')
 local recent = redis.call('LLEN', KEYS[2])
 local refused = 0
 if ARGV[1] == 'reserve' then
-  if per_day >= 0 and used >= per_day then refused = 1
+  if per_day >= 0 and used + requests > per_day then refused = 1
   elseif per_sliding >= 0 and recent >= per_sliding then refused = 2
   else
-    used = redis.call('INCR', KEYS[1])
+    used = redis.call('INCRBY', KEYS[1], requests)
     recent = redis.call('RPUSH', KEYS[2], ARGV[2])
     redis.call('EXPIRE', KEYS[1], 172800)
     redis.call('EXPIRE', KEYS[2], math.ceil(span) + 1)
   end
 elseif ARGV[1] == 'release' then
-  if used > 0 then used = redis.call('DECR', KEYS[1]) end
+  if used > 0 then used = redis.call('DECRBY', KEYS[1], math.min(used, requests)) end
   recent = recent - redis.call('LREM', KEYS[2], 1, ARGV[6])
 end
 local place = 0
@@ -98,14 +98,17 @@ class RedisMeter:
         # After an error another server may answer at this address, or the same one with the counts of its last dump.
         self._must_check = True
 
-    async def reserve(self, subject: str, windows: Windows) -> Reservation:
+    async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
         """See Meter."""
         now = clock.seconds()
-        return Reservation(subject, windows, now, await self._run("reserve", subject, windows, now))
+        verdict = await self._run("reserve", subject, windows, now, requests)
+        return Reservation(subject, windows, now, verdict, requests=requests)
 
     async def release(self, reservation: Reservation) -> Verdict:
         """See Meter."""
-        return await self._run("release", reservation.subject, reservation.windows, reservation.at)
+        return await self._run(
+            "release", reservation.subject, reservation.windows, reservation.at, reservation.requests
+        )
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
         """See Meter."""
@@ -118,12 +121,12 @@ class RedisMeter:
             await self._copying
         await self._redis.aclose()
 
-    async def _run(self, action: str, subject: str, windows: Windows, at: float) -> Verdict:
+    async def _run(self, action: str, subject: str, windows: Windows, at: float, requests: int = 1) -> Verdict:
         day = int(at // SECONDS_PER_DAY)
         now = clock.seconds() if action == "release" else at
         keys = [_day_key(subject, day), f"tollhouse:{{{subject}}}:recent:{windows.sliding_seconds}", EPOCH]
         limits = [-1 if limit is None else limit for limit in (windows.per_day, windows.per_sliding)]
-        arguments: list[str | int] = [action, repr(now), windows.sliding_seconds, *limits, repr(at)]
+        arguments: list[str | int] = [action, repr(now), windows.sliding_seconds, *limits, repr(at), requests]
         try:
             if self._must_check:
                 await self._check_server()

@@ -27,6 +27,7 @@ from tollhouse.payments.x402.claims import (
     decide,
     identifier_conflict,
     payment_pending,
+    requirement_from_row,
     settled_payment_from_row,
 )
 from tollhouse.payments.x402.headers import Headers, ReceiptSigner
@@ -137,7 +138,11 @@ class X402:
         """
         requirement = match_requirement(accepts, payment)
         if isinstance(requirement, VerificationFailure):
-            return requirement
+            # The price may have changed since the payment was taken, and its answer is still owed.
+            earlier = await self._settled_requirement(payment)
+            if earlier is None or isinstance(match_requirement([earlier], payment), VerificationFailure):
+                return requirement
+            requirement = earlier
         request = ClaimRequest(payment, requirement, fingerprint, resource_url, clock.seconds())
         while True:
             outcome = await self._try_claim(request)
@@ -146,6 +151,12 @@ class X402:
             if clock.seconds() >= request.at + WAIT_SECONDS:
                 raise payment_pending()
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _settled_requirement(self, payment: Payment) -> Requirement | None:
+        """What a payment is being or was settled for; None for one that was not."""
+        async with self._database.reading() as connection:
+            row = await store.find(connection, (payment.payer, payment.nonce))
+        return requirement_from_row(row) if row is not None and row.state in {store.SETTLING, store.SETTLED} else None
 
     async def settle(
         self, claimed: Claimed, response: StoredResponse, cost_micros: int | None = None

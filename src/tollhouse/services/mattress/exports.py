@@ -66,6 +66,10 @@ class ExportEndpoints:
         self._cache = ResponseCache(view.catalogue)
         self._is_demo = False
 
+    async def count(self, _request: Request[None, None]) -> int:
+        """How many products an export has."""
+        return len(self._view.catalogue)
+
     @_endpoint(
         "/api/products.jsonld", id="exportJsonLd", responses={LD_JSON: _ITEM_LIST_SCHEMA, JSON: _ITEM_LIST_SCHEMA}
     )

@@ -11,7 +11,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import AnsweringOperation, Component, Service
-from tollhouse.http.terms import free_then_paid
+from tollhouse.http.terms import by_row, free_then_paid
 from tollhouse.money import micros
 from tollhouse.services.mattress.catalogue_view import CatalogueView
 from tollhouse.services.mattress.demonstration import load_demonstration
@@ -62,7 +62,8 @@ async def open_mattress(context: AppContext) -> Service:
     await catalogue.refresh()
     retailers = load_retailers(Path(settings.data_dir))
     view = CatalogueView(context.database, catalogue, retailers, Storefront.from_settings(settings))
-    metered = free_then_paid(micros(settings.x402_price_usd))
+    metered, exports = free_then_paid(micros(settings.x402_price_usd)), ExportEndpoints(view)
+    exported = {"terms": by_row(metered), "count_units": exports.count}
     return Service(
         name="mattress",
         title="Tollhouse: mattress search",
@@ -70,8 +71,8 @@ async def open_mattress(context: AppContext) -> Service:
         description=_DESCRIPTION,
         endpoints=[
             one
-            for handlers in (ProductEndpoints(view), ExportEndpoints(view), UcpEndpoints(view))
-            for one in endpoints_of(handlers, terms=metered)
+            for handlers in (ProductEndpoints(view), exports, UcpEndpoints(view))
+            for one in endpoints_of(handlers, **(exported if handlers is exports else {"terms": metered}))
         ],
         health=partial(_health, context, view),
         health_schema=Health,

@@ -23,7 +23,7 @@ from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response, endpoint, endpoints_of
 from tollhouse.http.response import compute_etag
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import Terms, by_row
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
 from tollhouse.services.tables.declaration import RANGED, Declaration
 from tollhouse.services.tables.positions import find_position_fields, list_points
@@ -71,7 +71,10 @@ class TableEndpoints:
                 "schema": {"type": "string", "maxLength": 200},
             }
         }
-        exported = {f"export{ending.capitalize()}": {"query": query} for ending, query in self._queries.exports.items()}
+        exported: dict[str, dict[str, Any]] = {
+            f"export{ending.capitalize()}": {"query": query, "terms": by_row(terms), "count_units": self.count}
+            for ending, query in self._queries.exports.items()
+        }
         own: dict[str, dict[str, Any]] = {
             "listItems": {
                 "query": self._queries.items,
@@ -281,6 +284,12 @@ class TableEndpoints:
         response = json_response({**members, "indexing": indexing})
         response.cache_control, response.is_free = "no-store", True
         return response
+
+    async def count(self, request: Request[Any, None]) -> int:
+        """How many items an export has: those that match."""
+        self._readiness.require_all()
+        query = self._queries.catalogue_query(request.query)
+        return (await self._catalogue.search(msgspec.structs.replace(query, limit=1))).total
 
     async def _file(
         self, media_type: str, request: Request[Any, None], encode: Callable[[Iterator[Item]], bytes]
