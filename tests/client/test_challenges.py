@@ -26,6 +26,8 @@ SELLER = "0x" + "11" * 20
 # Nothing is paid here: neither of them is called.
 UNREACHABLE = "http://127.0.0.1:9"
 LONGEST_HEADER = 8_000
+# Another server passes requests below this path on, without it.
+ORIGIN, MOUNTED_AT = "https://shop.example.org", "/shop"
 
 
 # An API of somebody else's, of whose description nothing was written for this.
@@ -86,7 +88,7 @@ def home(tmp_path_factory):
     return load_settings(
         None, data_dir=str(folder / "data"), services_dir=str(folder / "services"), background_work=False,
         recorded=True, evm_rpc_url=UNREACHABLE, x402_facilitator_url=UNREACHABLE, x402_pay_to=SELLER,
-        free_per_ip_per_day=1, public_url="https://shop.example.org",
+        free_per_ip_per_day=1, public_url=f"{ORIGIN}{MOUNTED_AT}",
     )  # fmt: skip
 
 
@@ -100,7 +102,7 @@ async def _collect(settings: Settings) -> list[dict[str, Any]]:
     collected = []
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(app.serving(settings))
-        client = await stack.enter_async_context(asgi_client(server.handle, settings.public_url))
+        client = await stack.enter_async_context(asgi_client(server.handle, ORIGIN))
         for service in json.loads((await client.get("/")).content)["services"]:
             base = service["base_url"].removeprefix(settings.public_url)
             document = (await client.get(f"{base}/api/openapi.json")).json()
@@ -174,7 +176,7 @@ def test_challenges_say_how_to_call_and_what_returns(challenges) -> None:
         assert ("bodyType" in given) == (one["method"] in {"post", "put"})
         assert extension["schema"]["properties"]["output"]["properties"]["example"], one["path"]
         if "{" in one["path"]:
-            assert extension["routeTemplate"] == one["path"].replace("{", ":").replace("}", "")
+            assert extension["routeTemplate"] == MOUNTED_AT + one["path"].replace("{", ":").replace("}", "")
             assert all(given["pathParams"].values())
 
 
@@ -212,5 +214,5 @@ def test_official_javascript_sdk_accepts_each_challenge(challenges, node_modules
             assert result["listed"]["tool"] == one["id"]
         else:
             template = one["path"].replace("{", ":").replace("}", "")
-            assert result["listed"]["url"] == f"https://shop.example.org{template}"
+            assert result["listed"]["url"] == f"{ORIGIN}{MOUNTED_AT}{template}"
             assert result["listed"]["method"] == one["method"].upper()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from tollhouse.http.endpoint import JSON, Endpoint
 from tollhouse.http.mcp.tools import describe_tool
@@ -31,16 +32,19 @@ class Offers:
         """The OpenAPI document of a service that was described."""
         return self._documents[service]
 
-    def extensions(self, route: Route, tool: str = "") -> Extensions:
-        """The extensions of a challenge for a call over HTTP, or of the tool; none for what no document describes."""
-        endpoint = route.endpoint
-        key = (route.service.name, endpoint.id, route.prefix, tool)
+    def extensions(self, route: Route, root: str, tool: str = "") -> Extensions:
+        """The extensions of a challenge for a call over HTTP, or of the tool; none for what no document describes.
+
+        `root` is the URL of the host's root, which may have a path.
+        """
+        endpoint, mounted_at = route.endpoint, urlsplit(root).path
+        key = (route.service.name, endpoint.id, f"{mounted_at}{route.prefix}", tool)
         known = self._extensions.get(key)
         if known is None:
-            known = self._extensions[key] = self._written(route, tool)
+            known = self._extensions[key] = self._written(route, mounted_at, tool)
         return known
 
-    def _written(self, route: Route, tool: str) -> Extensions:
+    def _written(self, route: Route, mounted_at: str, tool: str) -> Extensions:
         endpoint, document = route.endpoint, self._documents.get(route.service.name, {})
         path = described_path(endpoint).removeprefix(endpoint.paid_prefix)
         operation: Json | None = document.get("paths", {}).get(path, {}).get(endpoint.method.lower())
@@ -48,7 +52,7 @@ class Offers:
             return {}
         definitions = _redirected(document["components"].get("schemas", {}))
         whole = _resolved(operation, document["components"])
-        sold = _sold(endpoint, whole, definitions, f"{route.prefix}{endpoint.path}")
+        sold = _sold(endpoint, whole, definitions, f"{mounted_at}{route.prefix}{endpoint.path}")
         if not tool:
             return {BAZAAR: http_extension(sold)}
         described = describe_tool(endpoint, route.service.schemas)

@@ -163,7 +163,7 @@ def _is_measured(call: Call) -> bool:
 
 def _challenge(context: AppContext, call: Call, accepts: Sequence[Requirement], error: str) -> Challenge:
     """Ask for a payment of this call, and say how the operation is called."""
-    extensions = context.offers.extensions(call.route, call.tool) if accepts else {}
+    extensions = context.offers.extensions(call.route, _root(context, call), call.tool) if accepts else {}
     if accepts and _offers_sign_in(context, call):
         extensions = {SIGN_IN: (offer(sign_in_target(context, call)),), **extensions}
     return challenge(_resource(context, call), accepts, error, extensions)

@@ -144,18 +144,18 @@ def _sold(context: AppContext, mounted: Mounted, tools: Mapping[str, Route], roo
         for endpoint in service.endpoints:
             if endpoint.terms.opens_to == "payer" and endpoint.paid_prefix != SIWX_PATH:
                 path = PATH_PARAMETER.sub(r":\1", f"{prefix}{endpoint.path}")
-                yield _resource(context, Route(service, endpoint, prefix), "") | {"resource": f"{root}{path}"}
+                yield _resource(context, Route(service, endpoint, prefix), root, "") | {"resource": f"{root}{path}"}
     for name, route in tools.items():
         if _price(route.endpoint) is not None:
-            yield _resource(context, route, name) | {"resource": f"{root}/mcp"}
+            yield _resource(context, route, root, name) | {"resource": f"{root}/mcp"}
 
 
-def _resource(context: AppContext, route: Route, tool: str) -> Json:
+def _resource(context: AppContext, route: Route, root: str, tool: str) -> Json:
     x402, price, endpoint = context.per_request.x402, _price(route.endpoint), route.endpoint
     assert x402 is not None, "payments are configured"
     assert price is not None, "the operation is sold"
     is_measured = endpoint.terms.price is not None and endpoint.terms.price.max_micros is not None
-    extensions = context.offers.extensions(route, tool)
+    extensions = context.offers.extensions(route, root, tool)
     return {
         "type": "mcp" if tool else "http",
         "x402Version": X402_VERSION,
