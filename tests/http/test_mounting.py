@@ -48,7 +48,7 @@ async def test_mounted_server_starts_with_its_first_request_and_links_below_its_
         assert (await client.get("/paid/")).json()["services"][0]["docs"].startswith("/paid/")
         assert "(/paid/mattress/api/openapi.json)" in (await client.get("/paid/llms.txt")).text
         card = (await client.get("/paid/.well-known/agent-card.json")).json()
-        assert card["url"].startswith("http://shop.test/paid/")
+        assert card["supportedInterfaces"][0]["url"].startswith("http://shop.test/paid/")
         assert (await client.get("/paid/mattress/api/search?q=firm")).status_code == 200
         required = await client.get("/paid/mattress/api/search?q=firm")
         assert required.status_code == 402

@@ -22,9 +22,8 @@ from tollhouse.client.errors import (
     ServerError,
     SpendingLimitError,
     TollhouseError,
-    UnansweredError,
 )
-from tollhouse.client.exchange import Answer, Call, Retries
+from tollhouse.client.exchange import Answer, Call, Retries, UnansweredError
 from tollhouse.client.limits import LimitedPayer, SpendingLimit
 from tollhouse.client.payer import Payer
 

@@ -1,11 +1,8 @@
 """The exceptions of the client."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
-
-if TYPE_CHECKING:
-    from tollhouse.client.exchange import Call
 
 
 class TollhouseError(Exception):
@@ -14,18 +11,6 @@ class TollhouseError(Exception):
 
 class SpendingLimitError(TollhouseError):
     """A payment was not signed: its price, network, token or recipient is outside the limit."""
-
-
-class UnansweredError(TollhouseError):
-    """No complete response arrived.
-
-    `call` has the signature or the payment that was sent, if any. Send it again with `client.send(error.call)`: for 10
-    minutes the server answers a call that it has charged already without a second charge.
-    """
-
-    def __init__(self, message: str, call: "Call") -> None:
-        super().__init__(message)
-        self.call = call
 
 
 class ProblemError(TollhouseError):

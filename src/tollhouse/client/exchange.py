@@ -9,11 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from tollhouse.client.errors import (
-    InvalidRequestError,
-    UnansweredError,
-    problem_error,
-)
+from tollhouse.client.errors import InvalidRequestError, TollhouseError, problem_error
 from tollhouse.client.limits import LimitedPayer
 from tollhouse.client.offer import read_challenge
 from tollhouse.client.payer import Payment
@@ -50,6 +46,18 @@ class Call(Struct, frozen=True):
     def may_repeat(self) -> bool:
         """Whether the server answers the same request twice without doing anything twice."""
         return self.method in _SAFE or self.is_signed or self.payment is not None
+
+
+class UnansweredError(TollhouseError):
+    """No complete response arrived.
+
+    `call` has the signature or the payment that was sent, if any. Send it again with `client.send(error.call)`: for 10
+    minutes the server answers a call that it has charged already without a second charge.
+    """
+
+    def __init__(self, message: str, call: Call) -> None:
+        super().__init__(message)
+        self.call = call
 
 
 class Reply(Struct, frozen=True):

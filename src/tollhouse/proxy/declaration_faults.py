@@ -6,7 +6,7 @@ from decimal import Decimal
 from urllib.parse import urlsplit
 
 from tollhouse.money import MICROS_PER_USD
-from tollhouse.proxy.declared import Head, RouteRule, UpstreamPart, pattern_of, shape
+from tollhouse.proxy.declared import FREE_ACCESS, Head, RouteRule, UpstreamPart, pattern_of, shape
 from tollhouse.proxy.openapi_document import METHODS
 
 MAX_ROUTES = 1_000
@@ -175,7 +175,7 @@ def _price_faults(head: Head, rule: RouteRule) -> Iterator[Fault]:
             "unit",
             "is the noun for a unit of units_header, such as row",
         ),
-        (rule.is_measured and access == "free", "access", "a route that is free has no cost"),
+        (rule.is_measured and access == FREE_ACCESS, "access", "a route that is free has no cost"),
     )
 
 

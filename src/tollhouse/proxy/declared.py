@@ -11,6 +11,7 @@ from tollhouse.money import MICROS_PER_USD
 from tollhouse.proxy.openapi_document import OpenApiDocument
 
 Access = Literal["free", "key", "anyone", "payer"]
+FREE_ACCESS: Access = "free"
 OtherRoutes = Literal["none", "free", "key", "anyone", "payer"]
 
 

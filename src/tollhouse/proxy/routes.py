@@ -16,7 +16,7 @@ from tollhouse.http.described import DescribedOperation, Json, example_of, schem
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Method, Request, Response
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.proxy.cost import answer_price, measuring, stated_price
-from tollhouse.proxy.declared import Access, Pattern, ProxyDeclaration, RouteRule, shape
+from tollhouse.proxy.declared import FREE_ACCESS, Access, Pattern, ProxyDeclaration, RouteRule, shape
 from tollhouse.proxy.openapi_document import METHODS, DocumentedOperation
 
 REST = "{rest:path}"
@@ -174,7 +174,7 @@ async def not_offered(_request: Request[None, None]) -> Response:
 def _terms(declaration: ProxyDeclaration, route: ProxyRoute) -> Terms:
     head, rule = declaration.head, route.rule
     price = stated_price(rule, head.price_usd)
-    if route.access == "free":
+    if route.access == FREE_ACCESS:
         return FREE
     if route.access == "key":
         return Terms("key", price, entitlement=rule.entitlement, is_metered=rule.counted)

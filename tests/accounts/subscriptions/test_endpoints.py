@@ -15,6 +15,7 @@ from tollhouse.http.openapi import description
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
+from tollhouse.payments.pay_per_request import PayPerRequest
 
 
 async def _health() -> dict[str, str]:
@@ -31,7 +32,8 @@ async def client(small_shop, service):
     router = Router()
     router.mount(service, "")
     plans = open_plans(small_shop.settings)
-    known = {"settings": small_shop.settings, "keys": small_shop.ring, "meter": small_shop.meter, "plans": plans}
+    known = {"settings": small_shop.settings, "keys": small_shop.ring, "meter": small_shop.meter, "plans": plans,
+             "per_request": PayPerRequest()}  # fmt: skip
     context = AppContext(**{**dict.fromkeys((field.name for field in fields(AppContext)), None), **known})
     server = Server(small_shop.settings, Admission(context), router, {})
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=server.handle), base_url="http://test") as client:
