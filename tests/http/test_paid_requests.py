@@ -393,3 +393,35 @@ async def test_call_that_is_not_valid_is_first_told_its_price_and_then_refused_u
         refused = await client.get("/shop/rows?limit=1000", headers=first())
         assert (refused.status_code, refused.json()["code"]) == (400, "invalid-parameter")
     assert await house.earned() == 0
+
+
+async def test_payment_of_a_price_that_changed_takes_nothing_and_one_that_was_taken_keeps_its_price(house):
+    table = ["a", "b", "c"]
+
+    async def rows(_request) -> Response:
+        return Response(json.dumps(table).encode())
+
+    async def count(_request) -> int:
+        return len(table)
+
+    sold = Endpoint("rows", "GET", "/rows", "Rows", rows, Terms("payer", Price(PRICE, "row", 10)),
+                    responses={"application/json": {}}, count_units=count)  # fmt: skip
+    router = Router()
+    router.mount(Service("shop", "Shop", "1", "", [sold], _facts, {}), "/shop")
+    house.gate = Server(house.context.settings, Admission(house.context), router, {})
+
+    async def price() -> str:
+        return (await house.get("/shop/rows")).json()["accepts"][0]["maxAmountRequired"]
+
+    assert await price() == str(PRICE + 30)
+    table.append("d")
+    refused = await house.get("/shop/rows", **first(authorization(value=str(PRICE + 30))))
+    assert reason(refused) == "invalid_exact_evm_payload_authorization_value"
+    assert (await price(), await house.earned()) == (str(PRICE + 40), 0)
+    paid = first(authorization(value=str(PRICE + 40)))
+    await house.cut("GET", "/shop/rows", **paid)
+    table.append("e")
+    again = await house.get("/shop/rows", **paid)
+    assert (again.status_code, again.json()) == (200, ["a", "b", "c", "d"])
+    assert (await house.get("/shop/rows", **paid)).status_code == 402
+    assert await house.earned() == PRICE + 40
