@@ -33,6 +33,7 @@ LONG = (
     "console",
     "payments/settlement/test_processes",
     "payments/x402/test_recovery",
+    "generators",
     "client",
     "guide",
     "journeys",
