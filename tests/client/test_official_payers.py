@@ -89,12 +89,13 @@ async def test_official_clients_pay_for_a_defense_feed_without_a_key(defense, lo
     assert refused.status_code == 401
     assert "0.01 USD at /x402/feeds/events (x402)" in refused.json()["detail"]
     (tmp_path / "node_modules").symlink_to(node_modules)
-    shutil.copy(HERE / "pay_v2.mjs", tmp_path)
-    url = {"URL": f"{defense.root}/x402{FEED}"}
-    paid = await paid_by(["node", tmp_path / "pay_v2.mjs"], defense, **url)
-    await check(paid, local_chain, FEED_PRICE, "events")
-    paid = await paid_by([sys.executable, HERE / "pay_sdk.py"], defense, **url)
-    await check(paid, local_chain, 2 * FEED_PRICE, "events")
+    for script in ("pay_v2.mjs", "pay_axios.mjs"):
+        shutil.copy(HERE / script, tmp_path)
+    commands = (["node", tmp_path / "pay_v2.mjs"], ["node", tmp_path / "pay_axios.mjs"],
+                [sys.executable, HERE / "pay_sdk.py"])  # fmt: skip
+    for number, command in enumerate(commands, start=1):
+        paid = await paid_by(command, defense, URL=f"{defense.root}/x402{FEED}")
+        await check(paid, local_chain, number * FEED_PRICE, "events")
 
 
 async def test_official_client_pays_from_credit_and_falls_back_to_a_payment(
