@@ -2,10 +2,12 @@
 
 import asyncio
 import inspect
+import json
 import os
 import re
 import sys
 from asyncio.subprocess import PIPE
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -13,6 +15,7 @@ import pytest_asyncio
 
 from tests.client.test_samples import program
 from tests.journeys.server import Server, free_port, poll
+from tests.servers.npm import node_modules_of
 from tollhouse.client import (
     Agent,
     Answer,
@@ -38,6 +41,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 WALLET, TREASURY, PAYER, SELLER, RELAYER = ACCOUNTS[2], ACCOUNTS[3], ACCOUNTS[4], ACCOUNTS[5], ACCOUNTS[6]
 PRICE = 1_000
+GENERATORS = Path(__file__).parents[1] / "generators" / "npm"
 PRINTED = {
     "NotFoundError": r"[1-9]\d* events; \d+ requests remain today\nnot-found .+\n",
     "Agent, Client": rf"send USDC to {TREASURY.address}\n[1-9]\d* stories; \d+\.\d+ USD remain\n",
@@ -304,3 +308,34 @@ async def test_sample_of_the_page_runs_as_it_is_printed(importing, chain, server
     printed, failed = await process.communicate()
     assert process.returncode == 0, failed.decode()
     assert re.fullmatch(PRINTED[importing], printed.decode()), printed.decode()
+
+
+async def test_generated_client_in_typescript_pays_as_it_is_printed(chain, server, node_modules, tmp_path):
+    generators, before = node_modules_of(GENERATORS, "generators"), await earned(chain)
+    packages = tmp_path / "node_modules"
+    packages.mkdir()
+    for folder in (*generators.iterdir(), *node_modules.iterdir()):
+        (packages / folder.name).unlink(missing_ok=True)
+        (packages / folder.name).symlink_to(folder)
+    (tmp_path / "pay.ts").write_text(program("ts", "openapi-fetch").replace("http://127.0.0.1:8000", server.root))
+    commands = (
+        [generators / ".bin/openapi-typescript", f"{server.root}/mattress/api/openapi.json", "-o", "mattress.d.ts"],
+        [node_modules / ".bin/esbuild", "pay.ts", "--bundle", "--platform=node", "--format=esm", "--packages=external",
+         "--outfile=pay.mjs", "--log-level=error"],
+        ["node", "pay.mjs"],
+    )  # fmt: skip
+    environment = {**os.environ, "PAYER_PRIVATE_KEY": PAYER.private_key}
+    for command in commands:
+        process = await asyncio.create_subprocess_exec(
+            *command, cwd=tmp_path, env=environment, stdout=PIPE, stderr=PIPE
+        )
+        printed, failed = await process.communicate()
+        assert process.returncode == 0, failed.decode()
+    assert len(json.loads(printed)) == 2
+    assert await earned(chain) == before + PRICE
+    (tmp_path / "pay.mjs").write_text((tmp_path / "pay.mjs").read_text().replace("> 2e3", "> 500"))
+    process = await asyncio.create_subprocess_exec(*command, cwd=tmp_path, env=environment, stdout=PIPE, stderr=PIPE)
+    _, failed = await process.communicate()
+    assert process.returncode != 0
+    assert "more than 0.002 USD" in failed.decode()
+    assert await earned(chain) == before + PRICE

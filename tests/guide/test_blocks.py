@@ -28,7 +28,7 @@ from tollhouse.services.tables.declaration import parse_declaration
 # A language that is not here has no test yet: write one. `text` is not run, but its commands must exist.
 TRANSCRIPTS = {"text"}
 SHELL = {"sh", "bash"}
-CHECKED = {*TRANSCRIPTS, *SHELL, "json", "toml", "python", "js"}
+CHECKED = {*TRANSCRIPTS, *SHELL, "json", "toml", "python", "js", "ts"}
 # The front page of the project shows a terminal throughout.
 UNMARKED = "README.md"
 # Every program of these pages is run elsewhere: by tests/client/test_samples.py, test_library.py, test_starts.py, and
@@ -44,7 +44,7 @@ def test_every_block_is_in_a_language_that_is_run_or_checked():
     assert [f"{block} {block.language}" for block in unknown if (block.page, block.language) != (UNMARKED, "")] == []
 
 
-@pytest.mark.parametrize("language", ["python", "js"])
+@pytest.mark.parametrize("language", ["python", "js", "ts"])
 def test_every_program_is_run_by_a_test(language):
     for page in PAGES:
         programs = [block for block in blocks(page) if block.language == language]
