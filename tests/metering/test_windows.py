@@ -83,7 +83,7 @@ def test_looking_counts_nothing(per_minute, gaps):
     for moment in moments_of(NOON, gaps):
         peek(looked, windows, moment)
         assert reserve(looked, windows, moment).refused_by == reserve(plain, windows, moment).refused_by
-    assert (looked.day, looked.used, looked.recent) == (plain.day, plain.used, plain.recent)
+    assert (looked.day, looked.used, looked.packed()) == (plain.day, plain.used, plain.packed())
 
 
 @given(limits, st.lists(st.integers(-200 * 16, 200 * 16).map(lambda sixteenths: sixteenths / 16), max_size=60))
@@ -178,7 +178,7 @@ def test_packed_tally_comes_back_whole():
     tally = Tally()
     admitted(tally, Windows(None, None), [NOON + 0.1, NOON + 0.2, NOON + 1 / 3])
     again = Tally.from_row(tally.day, tally.used, tally.packed())
-    assert (again.day, again.used, again.recent) == (tally.day, tally.used, tally.recent)
+    assert (again.day, again.used, again.packed()) == (tally.day, tally.used, tally.packed())
 
 
 @pytest.mark.parametrize(("seconds", "name"), [(60, "minute"), (3_600, "hour")])

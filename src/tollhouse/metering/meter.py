@@ -1,5 +1,6 @@
 """Meters: count calls against a UTC day and a sliding window."""
 
+from contextlib import suppress
 from math import ceil
 from typing import Literal, Protocol
 
@@ -59,7 +60,7 @@ def reserve(tally: Tally, windows: Windows, now: float, requests: int = 1) -> Ve
     """Count one call if it fits both windows, as so many requests of the day; a refused call counts in neither."""
     _roll(tally, windows, now)
     is_day_full = _is_full(windows.per_day, tally.used + requests - 1)
-    is_sliding_full = _is_full(windows.per_sliding, len(tally.recent))
+    is_sliding_full = _is_full(windows.per_sliding, len(tally.recent) - tally.past)
     fits = not (is_day_full or is_sliding_full)
     if fits:
         tally.used += requests
@@ -73,8 +74,8 @@ def release(tally: Tally, windows: Windows, reserved_at: float, now: float, requ
     _roll(tally, windows, now)
     if int(reserved_at // SECONDS_PER_DAY) == tally.day:
         tally.used = max(0, tally.used - requests)
-    if reserved_at in tally.recent:
-        tally.recent.remove(reserved_at)
+    with suppress(ValueError):
+        del tally.recent[tally.recent.index(reserved_at, tally.past)]
     return Verdict(*_levels(tally, windows, now))
 
 
@@ -89,12 +90,14 @@ def _roll(tally: Tally, windows: Windows, now: float) -> None:
     today = int(now // SECONDS_PER_DAY)
     if today > tally.day or tally.day * SECONDS_PER_DAY > now + MAX_SKEW_SECONDS:
         tally.day, tally.used = today, 0
-    recent, oldest, past = tally.recent, now - windows.sliding_seconds, 0
+    recent, oldest, past = tally.recent, now - windows.sliding_seconds, tally.past
     while past < len(recent) and recent[past] <= oldest:
         past += 1
-    if past:
+    if past * 2 > len(recent):
         del recent[:past]
-    while recent and recent[-1] > now + MAX_SKEW_SECONDS:
+        past = 0
+    tally.past = past
+    while len(recent) > past and recent[-1] > now + MAX_SKEW_SECONDS:
         recent.pop()
 
 
@@ -108,17 +111,18 @@ def _levels(tally: Tally, windows: Windows, now: float) -> tuple[Level, Level]:
         WINDOW_NAMES[windows.sliding_seconds],
         windows.sliding_seconds,
         windows.per_sliding,
-        len(tally.recent),
+        len(tally.recent) - tally.past,
         _frees_at(tally, windows, now),
     )
 
 
 def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
     """When the sliding window next has a free place, or one more than now."""
-    if not tally.recent:
+    count = len(tally.recent) - tally.past
+    if not count:
         return now
-    over = len(tally.recent) - (windows.per_sliding or len(tally.recent))
-    return tally.recent[max(0, over)] + windows.sliding_seconds
+    over = max(0, count - (windows.per_sliding or count))
+    return tally.recent[tally.past + over] + windows.sliding_seconds
 
 
 class Reservation(Struct, frozen=True):

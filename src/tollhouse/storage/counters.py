@@ -22,18 +22,22 @@ _FORGET = text("DELETE FROM tally WHERE day < :day")
 
 
 class Tally:
-    """Usage of one subject: `used` calls on `day` (days since 1970), and the Unix times of its recent calls."""
+    """Usage of one subject: `used` calls on `day` (days since 1970), and the Unix times of its recent calls.
 
-    __slots__ = ("day", "recent", "used")
+    The first `past` of them are recent no more. They are removed many at a time: each removal moves all that follow.
+    """
+
+    __slots__ = ("day", "past", "recent", "used")
 
     def __init__(self, day: int = 0, used: int = 0, packed: bytes = b"") -> None:
         self.day = day
         self.used = used
         self.recent = array("d", packed)
+        self.past = 0
 
     def packed(self) -> bytes:
         """The recent times as 8-byte floats, for a column."""
-        return self.recent.tobytes()
+        return self.recent[self.past :].tobytes()
 
     @classmethod
     def from_row(cls, day: int, used: int, packed: bytes) -> "Tally":
