@@ -1,6 +1,7 @@
 """`tollhouse serve` and `tollhouse worker`: run the server, or the background work alone."""
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
@@ -64,6 +65,9 @@ def run_server(chosen: Settings, host: str, port: int) -> None:
     export(chosen)
     _share_metrics(chosen)
     _print_addresses(chosen)
+    # Forked workers share the memory of what is imported: their collector must not write to it.
+    gc.collect()
+    gc.freeze()
     Granian(
         "tollhouse.app:create",
         factory=True,
