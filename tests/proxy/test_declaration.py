@@ -1,6 +1,7 @@
 """The declaration of a proxied API: read strictly, every fault named with its line and key, its rules by closeness."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from tollhouse.http.endpoint import Response
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.router import Router
 from tollhouse.http.service import Service
+from tollhouse.http.terms import FREE
 from tollhouse.proxy.declaration import declaration_toml, parse_proxy
 from tollhouse.proxy.declared import Head, UpstreamPart
 from tollhouse.proxy.routes import endpoints_of_routes, hidden_operations, routes_of
@@ -214,3 +216,36 @@ price_usd = 0
             assert refused.handler is not handle
         with pytest.raises(Problem, match="as it is declared"):
             router.match("POST", f"/weather{prefix}//admin/reset")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("DELETE", "/items/a"), ("DELETE", "/items/a/"), ("DELETE", "/Items/a"), ("DELETE", f"/items/{'a' * 2_000}"),
+     ("DELETE", "/items;v=1/a"), ("GET", "/items/a;v=1"), ("GET", f"/items/{'a' * 2_000}"), ("GET", "/items;v=1/a"),
+     ("GET", "/;/items/a"), ("GET", "//items/a")],
+)  # fmt: skip
+def test_no_spelling_reaches_a_closed_or_a_priced_route_for_nothing(method, path):
+    text = (
+        GOOD.replace("[upstream]", 'other_routes = "free"\n[upstream]')
+        + """
+[routes."GET /items/{id}"]
+access = "payer"
+price_usd = 0.01
+[routes."DELETE /items/{id}"]
+offered = false
+"""
+    )
+
+    async def handle(_request) -> Response:
+        raise AssertionError("it is only routed")
+
+    async def health() -> dict[str, str]:
+        return {}
+
+    endpoints = endpoints_of_routes(parse_proxy(text, Path("weather.toml")), handle)
+    router = Router()
+    router.mount(with_paid_paths(Service("weather", "Weather", "1", "", endpoints, health, {})), "")
+    assert router.match("POST", "/items/a")[0].endpoint.terms == FREE
+    with suppress(Problem):
+        endpoint = router.match(method, path)[0].endpoint
+        assert endpoint.handler is not handle or endpoint.terms.opens_to == "payer"

@@ -61,7 +61,9 @@ async def test_path_cannot_leave_the_upstreams(toll, path):
     assert b'"code":"invalid-request"' in answer
 
 
-@pytest.mark.parametrize("path", ["PRICED", "priced/", "/priced", "%2Fpriced", "priced;a=1", "pric%45d/"])
+@pytest.mark.parametrize(
+    "path", ["PRICED", "priced/", "/priced", "%2Fpriced", "priced;a=1", "pric%45d/", ";a/priced", "%3Ba/priced"]
+)
 async def test_path_that_servers_take_for_a_priced_one_is_not_free(toll, path):
     answer = await raw(toll, get(f"/weather/free/{path}", "Connection: close"))
     assert answer.startswith(b"HTTP/1.1 400"), answer[:80]
@@ -87,7 +89,9 @@ async def test_credentials_and_connection_headers_stay_here(toll):
               "PAYMENT-SIGNATURE: p", "sign-in-with-x: s", "X-Visit-Token: v", "Tollhouse-Caller: forged",
               "Tollhouse_Caller: forged", "X-Upstream-Key: guessed", "Proxy-Authorization: x", "TE: trailers",
               "Keep-Alive: timeout=9", "Forwarded: for=1.2.3.4", "X-Real-IP: 1.2.3.4", "Upgrade: h2c",
-              "X-Forwarded-For: 1.2.3.4", "X-Private: 1", "Connection: close, X-Private, Upgrade")  # fmt: skip
+              "X-HTTP-Method-Override: PUT", "X_HTTP_Method: PUT", "X-Method-Override: PUT", "X-Original-URL: /priced",
+              "X-Rewrite-URL: /priced", "X-Forwarded-For: 1.2.3.4", "X-Private: 1",
+              "Connection: close, X-Private, Upgrade")  # fmt: skip
     answer = await raw(toll, get("/weather/free/echo", *secret, "X-Own: kept", "Accept-Encoding: br"))
     headers = json.loads(answer.partition(b"\r\n\r\n")[2])["headers"]
     told = dict(headers)

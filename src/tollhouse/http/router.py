@@ -65,7 +65,8 @@ class _Template:
 
 
 def _group(name: str) -> str:
-    length = r"[^\x00-\x1f]*" if name.endswith(":path") else r"[^/\x00-\x1f]{1,200}"
+    # Any length: what a template would not match may reach, cheaper, what takes everything below.
+    length = r"[^\x00-\x1f]*" if name.endswith(":path") else r"[^/\x00-\x1f]+"
     return f"(?P<{name.partition(':')[0]}>{length})"
 
 
@@ -164,9 +165,10 @@ class Router:
         return None
 
     def _check_exactness(self, route: Route, exactness: int, method: str, path: str) -> None:
-        """Refuse a path that differs from that of another route, with other terms, only by what servers overlook.
+        """Refuse a path that differs from that of another route only by what servers overlook.
 
-        Many take `/Paid`, `//paid`, `/paid/` and `/%70aid%2F` for `/paid`, which may cost more than what is below `/`.
+        Many take `/Paid`, `//paid`, `/paid/`, `/paid;a` and `/%70aid%2F` for `/paid`, which may cost more than what is
+        below `/`, or may not be offered at all.
         """
         if self._is_lower and _PLAIN.fullmatch(path):
             return
@@ -175,7 +177,7 @@ class Router:
         if other is None:
             matching = (one for one in self._patterns if _exactness(one) > exactness and one.match_loosely(loose))
             other = next((near for one in matching if (near := _of(one.methods, method))), None)
-        if other is not None and other.endpoint.terms != route.endpoint.terms:
+        if other is not None and _offer(other) != _offer(route):
             raise Problem(
                 "invalid-request",
                 f"Send the path as it is declared: {other.prefix}{other.endpoint.path}.",
@@ -194,12 +196,19 @@ def _of(methods: Mapping[str, Route], method: str) -> Route | None:
 
 _PLAIN = re.compile(r"(?:/[a-z0-9._~-]+)+")
 """Paths in which servers overlook nothing."""
-_OVERLOOKED = re.compile(r"(?:/|\\|%2f|%5c)+", re.IGNORECASE)
+_SLASHES = re.compile(r"(?:/|\\|%2f|%5c)+", re.IGNORECASE)
+_SEGMENT_PARAMETERS = re.compile(r";[^/]*")
 
 
 def _loose(path: str) -> str:
-    """The path without what servers overlook: case, repeated and encoded slashes, a slash at the end."""
-    return _OVERLOOKED.sub("/", path.partition(";")[0]).rstrip("/").lower()
+    """The path without what servers overlook: case, repeated and encoded slashes, one at the end, `;` in a segment."""
+    segments = _SEGMENT_PARAMETERS.sub("", _SLASHES.sub("/", path))
+    return _SLASHES.sub("/", segments).rstrip("/").lower()
+
+
+def _offer(route: Route) -> tuple[object, object]:
+    """What a call of the route costs, and what answers it."""
+    return route.endpoint.terms, route.endpoint.handler
 
 
 def allowed_methods(methods: Mapping[str, Route]) -> list[str]:

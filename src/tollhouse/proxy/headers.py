@@ -25,7 +25,8 @@ _HOP_BY_HOP = frozenset(
     }
 )
 
-# Credentials for this server, and what this server says itself.
+# Credentials for this server, what this server says itself, and what makes some servers take another method or path
+# than the one that was paid for.
 _NOT_FORWARDED = _HOP_BY_HOP | {
     b"access-control-expose-headers",
     b"authorization",
@@ -42,9 +43,14 @@ _NOT_FORWARDED = _HOP_BY_HOP | {
     b"x-forwarded-prefix",
     b"x-forwarded-proto",
     b"x-forwarded-server",
+    b"x-http-method",
+    b"x-http-method-override",
+    b"x-method-override",
+    b"x-original-url",
     b"x-payment",
     b"x-real-ip",
     b"x-request-id",
+    b"x-rewrite-url",
     b"x-visit-token",
 }
 _OWN_PREFIXES = (b"tollhouse-", b"x-agent-")
