@@ -61,6 +61,8 @@ def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
 
 def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     """The services in the format of llmstxt.org, with endpoints and prices."""
+    answers = any(service.assistant for service, _ in described)
+    talking = f"; agents that talk: `{root}/.well-known/agent-card.json`" if answers else ""
     lines = [
         "# Tollhouse",
         "",
@@ -69,7 +71,7 @@ def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
         f"- [Quick start for an agent]({root}/guide/start-agent): how to call, sign and pay, with complete programs",
         f"- [OpenAPI of the whole host]({root}/openapi.json): every operation, with `x-payment-info` where it is sold",
         f"- [x402 resources]({root}/discovery/resources): what is sold by the call, with its schemas",
-        f"- MCP at `{root}/mcp`: every tool; agents that talk: `{root}/.well-known/agent-card.json`",
+        f"- MCP at `{root}/mcp`: every tool{talking}",
         "",
     ]
     for service, base in described:
