@@ -57,6 +57,24 @@ def test_command_prints_what_it_wrote_and_a_wallet_that_pays(toll, tmp_path):
     assert official.stdout.startswith("200 "), official.stderr
 
 
+def test_edited_declaration_is_served_on_a_local_chain(toll, tmp_path):
+    text = (toll.home / "services" / "weather.toml").read_text()
+    rule = '[routes."GET /forecast/{city}"]\naccess = "payer"\nusd_per_kilobyte = 1\nmax_usd = 0.05\n'
+    (tmp_path / "services").mkdir()
+    (tmp_path / "services" / "weather.toml").write_text(text.replace('openapi = "', '# "') + rule)
+    edited = Toll(tmp_path, "serve", "weather", "--local-chain")
+    try:
+        variables = {**os.environ, "PAYER_KEY": PAYER.private_key}
+        paid = subprocess.run(
+            [PROGRAM, "pay", f"{edited.root}/forecast/Kiel"], capture_output=True, text=True, env=variables, timeout=60,
+            check=False,
+        )  # fmt: skip
+    finally:
+        edited.kill()
+    assert "HTTP 200, paid in transaction 0x" in paid.stderr, paid.stderr
+    assert f"export PAYER_KEY={PAYER.private_key}" in edited.told()
+
+
 def token(audience="weather"):
     """A caller's header, as the upstream gets it."""
 

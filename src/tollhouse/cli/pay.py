@@ -48,5 +48,7 @@ def _payer() -> Payer:
 
 
 def _receipt(answer: httpx2.Response) -> str:
+    """What the answer says of a payment. One whose answer cost nothing has no transaction."""
     receipt = answer.headers.get("PAYMENT-RESPONSE")
-    return f", paid in transaction {msgspec.json.decode(b64decode(receipt))['transaction']}" if receipt else ", unpaid"
+    transaction = msgspec.json.decode(b64decode(receipt))["transaction"] if receipt else ""
+    return f", paid in transaction {transaction}" if transaction else ", unpaid"

@@ -11,7 +11,7 @@ import httpx2
 from cyclopts import Parameter
 
 from tollhouse.catalogue.importers.feed import is_address
-from tollhouse.cli.local_payments import PAYER, start_local_chain
+from tollhouse.cli.local_payments import start_local_chain
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.cli.serve import address_of, run_server
 from tollhouse.config.declaration import service_fault
@@ -90,8 +90,6 @@ def proxy(
 def _local_chain(declaration: ProxyDeclaration, root: str) -> dict[str, object]:
     settings = start_local_chain()
     call = example_call(endpoints_of_routes(declaration, not_offered, is_at_root=True)) or "/…"
-    _say("Payments are on a chain of this machine, in money that is worth nothing. To pay, in another terminal:")
-    _say(f"  export PAYER_KEY={PAYER.private_key}")
     _say(f"  tollhouse pay '{root}{call}'")
     _say("")
     return settings

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from tollhouse import app, logs
 from tollhouse.admission.operator_access import OperatorAccess, operator_root
+from tollhouse.cli.local_payments import start_local_chain
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.loader import export, share_metrics
 from tollhouse.config.settings import Settings
@@ -31,18 +32,23 @@ def serve(
     ] = None,
     workers: Annotated[int | None, Parameter(help="Number of processes that handle requests (default: 1)")] = None,
     worker: Annotated[bool, Parameter(help="Run the background work in this server")] = True,
+    local_chain: Annotated[
+        bool, Parameter(negative=(), help="Start a chain on this machine, and take payments in test money on it")
+    ] = False,
     common: CommonOptions = DEFAULTS,
 ) -> None:
     """Run the server. In-flight requests complete before shutdown."""
     if isinstance(recorded, str) and recorded.isidentifier() and not service:
         # `--recorded SERVICE`: the option stands alone, and the service follows it.
         service, recorded = recorded, True
+    chain = start_local_chain() if local_chain else {}
     chosen = common.settings(
         service=service or None,
         recorded=recorded,
         workers=workers,
         background_work=None if worker else False,
         served_at=address_of(host, port),
+        **chain,
     )
     run_server(chosen, host, port)
 
