@@ -194,20 +194,21 @@ async def send_response(response: Response, usage: Headers, request: HttpRequest
     return response.status
 
 
-_ANY_ORIGIN = ((b"access-control-allow-origin", b"*"),)
+_EXPOSE = b"access-control-expose-headers"
+_ALLOW_ORIGIN = b"access-control-allow-origin"
 
 
 async def _pass_on(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
     """Send somebody else's response as it is, with the headers that browsers and callers of this server rely on."""
-    exposed = [value for name, value in response.headers if name == b"access-control-expose-headers"]
-    origin = () if any(name == b"access-control-allow-origin" for name, _ in response.headers) else _ANY_ORIGIN
-    headers: Headers = [
-        (b"x-request-id", request.id.encode()),
-        *origin,
-        (b"access-control-expose-headers", b", ".join((_READABLE_BY_PAGES, *exposed))),
-        *(header for header in response.headers if header[0] != b"access-control-expose-headers"),
-        *usage,
-    ]
+    headers: Headers = [(b"x-request-id", request.id.encode()), *response.headers, *usage]
+    names = {name for name, _ in response.headers}
+    exposed = _READABLE_BY_PAGES
+    if _EXPOSE in names:
+        exposed = b", ".join((exposed, *(value for name, value in response.headers if name == _EXPOSE)))
+        headers = [header for header in headers if header[0] != _EXPOSE]
+    headers.append((_EXPOSE, exposed))
+    if _ALLOW_ORIGIN not in names:
+        headers.append((_ALLOW_ORIGIN, b"*"))
     if response.stream is not None:
         try:
             await _send(send, response.status, headers, b"", more=True)

@@ -100,7 +100,9 @@ def forwarded(
 ) -> Headers:
     """The headers of the request to the upstream. `added` replace what the client sent under the same names."""
     received: list[tuple[bytes, bytes]] = request.scope["headers"]
-    dropped = named_by_connection(received) | {name for name, _ in added}
+    dropped = {name for name, _ in added}
+    if b"connection" in request.headers:
+        dropped |= named_by_connection(received)
     if not passes_cookies:
         dropped.add(b"cookie")
     headers = [one for one in received if (name := _forwarded_name(one[0])) is not None and name not in dropped]
