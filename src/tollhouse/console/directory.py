@@ -32,11 +32,11 @@ Json = dict[str, Any]
 _NAME_CHARACTERS = frozenset(f"{ascii_letters}{digits}.-")
 Mounted = Sequence[tuple[Service, str]]
 
-GUIDANCE = """Data feeds and catalogues, metered and paid per call. An operation with `x-payment-info` answers 402 with
-an x402 challenge: pay it with any x402 client (USDC, scheme `exact`); no account is needed. Paths under `/x402` are
-paid on every call. Other priced operations have a free allowance, or take an API key (`POST /api/keys/create`, free).
-`limit`, `q` and filters make answers smaller. The same operations are MCP tools at `/mcp`. Errors are problem+json with
-a stable `code`."""
+GUIDANCE = """Operations that are metered and paid per call. An operation with `x-payment-info` answers 402 with an
+x402 challenge: pay it with any x402 client (USDC, scheme `exact`, or `upto` where the price is dynamic and the
+challenge says so); no account is needed. Paths under `/x402` are paid on every call. Other priced operations have a
+free allowance, or take an API key (`POST /api/keys/create`, free). `limit`, `q` and filters make answers smaller. The
+same operations are MCP tools at `/mcp`. Errors are problem+json with a stable `code`."""
 
 
 class ResourceQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"pay_to": "payTo"}):
@@ -120,7 +120,7 @@ def _registry_entry(root: str, mounted: Mounted) -> Json:
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": f"{namespace[:150]}/{mounted[0][0].name if len(mounted) == 1 else 'tollhouse'}",
         "title": "Tollhouse",
-        "description": "Data feeds and catalogues as tools, metered and paid per call (API key, x402)",
+        "description": "Operations of this server as tools, metered and paid per call (API key, x402)",
         "version": __version__,
         "websiteUrl": f"{root}/",
         "remotes": [{"type": "streamable-http", "url": f"{root}/mcp", "headers": [key]}],

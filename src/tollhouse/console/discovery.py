@@ -66,7 +66,7 @@ def _llms(root: str, described: Sequence[tuple[Service, str]]) -> bytes:
     lines = [
         "# Tollhouse",
         "",
-        "> Data feeds and catalogues for people and software agents, metered and paid per call.",
+        "> Services for people and software agents, metered and paid per call.",
         "",
         f"- [Quick start for an agent]({root}/guide/start-agent): how to call, sign and pay, with complete programs",
         f"- [OpenAPI of the whole host]({root}/openapi.json): every operation, with `x-payment-info` where it is sold",

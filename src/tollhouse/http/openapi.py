@@ -253,7 +253,7 @@ def _price(terms: Terms) -> Json:
         return {"model": "free"}
     if price is not None and terms.takes_payments:
         per_unit = {"unit": price.unit, "usd_per_unit": usd(price.unit_micros)} if price.unit_micros else {}
-        then = {"then_usd_per_request": usd(price.request_micros if per_unit else price.micros()), **per_unit}
+        then = {"then_usd_per_request": usd(price.request_micros), **per_unit}
         if price.max_micros is not None:
             then["max_usd_per_request"] = usd(price.max_micros)
         free: Json = {"model": "request"} if terms.opens_to == "payer" else {"model": "allowance", **_counted(terms)}

@@ -50,7 +50,7 @@ def _unsold(operation: Endpoint) -> Endpoint:
 
 
 async def _refuse(_request: Request[Any, Any]) -> Response:
-    raise Problem("not-found", "This operation is not sold by the call.")
+    raise Problem("not-found", "No operation is sold at this path. One that every caller pays for is at its own path.")
 
 
 def _at(operation: Endpoint, paid_prefix: str, *, is_described: bool) -> Endpoint:
