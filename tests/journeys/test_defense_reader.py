@@ -430,7 +430,7 @@ def test_pages_about_the_service_need_no_key(server, path):
 
 @pytest.mark.parametrize(
     "path",
-    ["/nothing", "/defense", "/defense/", "/defense/feeds", "/defense/feeds/events/", "/.well-known/nothing", "/%00",
+    ["/nothing", "/defense/", "/defense/feeds", "/defense/feeds/events/", "/.well-known/nothing", "/%00",
      "/defense/docs/../../../etc/passwd", "//"],
 )  # fmt: skip
 def test_unknown_path_is_a_problem(server, path):

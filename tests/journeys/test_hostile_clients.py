@@ -39,7 +39,19 @@ def key(server: Server) -> str:
 def operations(server: Server):
     """Every described operation of every service, but those that would end the key all the others are called with."""
     all_of_them = [each for service in SERVICES for each in described(server.root, service)]
-    return [each for each in all_of_them if each.told["operationId"] not in {"rotateKey", "revokeKey"}]
+    return [
+        each
+        for each in all_of_them
+        if each.told["operationId"] not in {"rotateKey", "revokeKey"} and "/x402/" not in each.path
+    ]
+
+
+def test_what_is_paid_at_each_call_is_402_whatever_is_sent(server, client):
+    for operation in (each for each in described(server.root, "defense") if "/x402/" in each.path):
+        path = operation.path.replace("{id}", "%00")
+        for content in (b"", b"{", b"\xff" * 1_000):
+            answer = client.request(operation.method, f"{path}?surprise=%00", content=content or None)
+            assert answer.status_code == 402, (operation.name, answer.text)
 
 
 @pytest.fixture(scope="module")

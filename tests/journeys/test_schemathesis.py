@@ -81,6 +81,12 @@ include-operation-id = [
     "ucpSearchCatalog", "ucpLookupCatalog", "ucpGetProduct",
 ]
 checks.positive_data_acceptance.expected-statuses = ["2xx", "3xx", 400, 401, 403, 404, 409, 429, "5xx"]
+
+# Nothing here pays.
+[[operations]]
+include-path-regex = "/x402/"
+checks.positive_data_acceptance.expected-statuses = [402]
+checks.negative_data_rejection.expected-statuses = [402]
 """
 
 

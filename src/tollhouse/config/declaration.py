@@ -16,8 +16,9 @@ MAX_SERVICE_NAME = 28
 
 # Paths at the root of a host besides the services' prefixes. A test compares them with what is mounted there.
 ROOT_PATHS = frozenset({
-    "alerts", "api", "ask", "board", "chat", "console", "docs", "facilitator", "feeds", "guide", "health", "keys",
-    "llms", "mattresses", "mcp", "metrics", "operator", "problems", "status", "studio-catalogue", "tables",
+    "a2a", "alerts", "api", "ask", "board", "chat", "console", "discovery", "docs", "facilitator", "feeds",
+    "guide", "health", "keys", "llms", "mattresses", "mcp", "metrics", "operator", "problems", "status",
+    "studio-catalogue", "tables",
     "value-chain", "wallet",
 })  # fmt: skip
 

@@ -265,7 +265,10 @@ def test_too_large_body_has_the_protocols_form(mattress):
 
 
 def test_openapi_description_has_the_protocols_error_form(mattress):
-    paths = mattress.get("/api/openapi.json").json()["paths"]
+    document = mattress.get("/api/openapi.json").json()
+    paths, shared = document["paths"], document["components"]["responses"]
     for path, problem in (("/catalog/search", "application/json"), ("/api/search", "application/problem+json")):
         [operation] = paths[path].values()
-        assert list(operation["responses"]["402"]["content"]) == [problem]
+        refused = operation["responses"]["402"]
+        refused = shared[refused["$ref"].rpartition("/")[2]] if "$ref" in refused else refused
+        assert list(refused["content"]) == [problem]
