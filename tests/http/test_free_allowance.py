@@ -93,6 +93,7 @@ async def test_first_request_is_a_challenge_where_the_allowance_is_zero(database
         response = await get(client)
         assert (response.status_code, response.json()["code"]) == (402, "payment-required")
         assert (response.headers["x-ratelimit-limit"], response.headers["x-ratelimit-remaining"]) == ("0", "0")
+        assert response.json()["detail"].startswith("This request costs ")
         assert (await get(client, "/shop/always")).status_code == 200
 
 

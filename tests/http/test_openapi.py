@@ -7,6 +7,9 @@ import jsonschema_rs
 import pytest
 import yaml
 
+from tollhouse.http.openapi import price_sentence
+from tollhouse.http.terms import free_then_paid
+
 METHODS = {"get", "post", "patch", "delete"}
 
 
@@ -218,3 +221,10 @@ async def test_every_described_path_answers(server, description):
     for path, method, _ in operations(description):
         answer = await server.request(method.upper(), f"/defense{path.replace('{id}', 'conflict_0000000000000000')}")
         assert answer.status_code not in {404, 405, 500}, path
+
+
+def test_price_names_free_requests_only_where_there_are_some():
+    assert "one of the free requests a day" in price_sentence(free_then_paid(2_000, 50, "tides"))
+    assert price_sentence(free_then_paid(2_000, 0, "tides")) == (
+        "Price: one request of a paid plan; without one 0.002 USD a request (x402, or wallet credit)."
+    )

@@ -133,9 +133,8 @@ _UNCOUNTED = frozenset({401, 402, 403, 429})
 
 def allowance_of(terms: Terms, settings: Settings) -> tuple[str, Windows]:
     """The name and size of the allowance of an address that calls count against. It has no sliding window."""
-    if terms.allowance:
-        return f"address {terms.allowance}", Windows(terms.free_per_day, None)
-    return "address", Windows(settings.free_per_ip_per_day, None)
+    name = f"address {terms.allowance}" if terms.allowance else "address"
+    return name, Windows(terms.free_requests(settings.free_per_ip_per_day), None)
 
 
 class Admission:

@@ -199,18 +199,19 @@ async def _required(context: AppContext, call: Call) -> Problem:
     accepts = x402.accepts(price_micros, _scheme(call)) if x402 else []
     not_accepted = UPTO_NOT_SETTLED if x402 and _is_measured(call) else PAYMENT_NOT_CONFIGURED
     how_to_pay = "Pay for this request (x402)." if accepts else not_accepted
-    if call.endpoint.terms.opens_to == "payer":
-        reason, error = (
-            f"This request costs {'at most ' if _is_measured(call) else ''}{usd(price_micros)} USD.",
-            "Payment required.",
-        )
-        others = "Another way to pay: wallet credit, with POST /api/agent/register."
-    else:
-        reason, error = "Free allowance exceeded for this address.", "Free allowance exceeded: pay for this request."
+    terms = call.endpoint.terms
+    reason = f"This request costs {'at most ' if _is_measured(call) else ''}{usd(price_micros)} USD."
+    error, others = "Payment required.", "Another way to pay: wallet credit, with POST /api/agent/register."
+    if terms.opens_to != "payer":
         others = (
             "Other ways to pay: wallet credit, with POST /api/agent/register, or the API key of a paid plan, with "
             "POST /api/keys/create."
         )
+        if terms.free_requests(context.settings.free_per_ip_per_day):
+            reason, error = (
+                "Free allowance exceeded for this address.",
+                "Free allowance exceeded: pay for this request.",
+            )
     required = _challenge(context, call, accepts, error if accepts else not_accepted)
     return required.problem("payment-required", f"{reason} {how_to_pay} {others}")
 

@@ -297,10 +297,10 @@ def _price_of_call(terms: Terms) -> str:
     if price is not None and terms.opens_to == "payer":
         return f"Price: {price.per_request} (x402, or wallet credit). No key is needed."
     if price is not None and terms.takes_payments:
-        return (
-            "Price: one of the free requests a day of the address, or one request of a paid plan; "
-            f"beyond that {price.per_request} (x402, or wallet credit)."
-        )
+        has_free = terms.free_requests(1) > 0
+        free = "one of the free requests a day of the address, or " if has_free else ""
+        beyond = "beyond that" if has_free else "without one"
+        return f"Price: {free}one request of a paid plan; {beyond} {price.per_request} (x402, or wallet credit)."
     plan = "Price: one request of the key's plan"
     if terms.entitlement:
         plan += f", which must include `{terms.entitlement}` (the cheapest is {terms.minimum_tier}; see `x-plans`)"

@@ -73,6 +73,10 @@ class Terms(Struct, frozen=True):
     operator_setting: OperatorSetting = "operator_token"
     requests: dict[str, int] = {}
 
+    def free_requests(self, usual: int) -> int:
+        """How many requests of an address are free each day: `usual` where no allowance of its own is named."""
+        return self.free_per_day if self.allowance else usual
+
     @property
     def takes_payments(self) -> bool:
         """Whether a call can be paid by itself (x402)."""
