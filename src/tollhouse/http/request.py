@@ -102,7 +102,7 @@ class HttpRequest:
         if not self._disconnected.done():
             self._disconnected.set_result(None)
 
-    def call_on_disconnect(self, callback: Callable[[], None]) -> None:
+    def call_on_disconnect(self, callback: Callable[[], object]) -> None:
         """Call it when the client disconnects."""
         self.watch_disconnect()
         assert self._disconnected is not None

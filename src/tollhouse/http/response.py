@@ -231,13 +231,12 @@ async def _send(send: Send, status: int, headers: Headers, body: bytes, *, more:
 async def _stream(pieces: ByteStream, request: HttpRequest, send: Send) -> None:
     """Send pieces as they come; stop when the client disconnects. Raises what making them raises."""
     sending = asyncio.ensure_future(_send_pieces(pieces, request, send))
-    disconnect = asyncio.ensure_future(request.wait_for_disconnect())
+    request.call_on_disconnect(sending.cancel)
     try:
-        await asyncio.wait({sending, disconnect}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({sending})
     finally:
-        for task in (sending, disconnect):
-            task.cancel()
-        outcome, _ = await asyncio.gather(sending, disconnect, return_exceptions=True)
+        sending.cancel()
+        (outcome,) = await asyncio.gather(sending, return_exceptions=True)
         await pieces.aclose()
     if isinstance(outcome, Exception):
         raise outcome
