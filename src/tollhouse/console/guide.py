@@ -8,13 +8,13 @@ import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse.config.settings import Settings
-from tollhouse.console.guide_search import GuideIndex, GuideResult, sections_of
+from tollhouse.console.guide_result import GuideResult
 from tollhouse.console.markdown import Heading, RenderedText, ResolveLink, render
 from tollhouse.console.page_shell import HTML, PageShell
 from tollhouse.console.reference import reference_path, reference_title, render_overview, render_reference
@@ -24,6 +24,9 @@ from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation, page_endpoint
 from tollhouse.http.terms import FREE
+
+if TYPE_CHECKING:
+    from tollhouse.console.guide_search import GuideIndex
 
 DECISIONS = "decisions"
 SCREENSHOTS = "screenshots/"
@@ -306,6 +309,9 @@ class Guide:
 
     def _find(self, words: str, limit: int) -> tuple[list[GuideResult], bool]:
         if self._index is None:
+            # Most processes never search: the engine is imported with the first one.
+            from tollhouse.console.guide_search import GuideIndex, sections_of
+
             # The pages and the references of this host, rendered and indexed on the first search.
             pages = [(page_title(name), page_path(name), self._text(name)) for name in page_names()]
             references = [

@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from msgspec import Struct
 from tantivy import Document, Filter, Index, Occur, Query, SchemaBuilder, TextAnalyzer, TextAnalyzerBuilder, Tokenizer
 
+from tollhouse.console.guide_result import Excerpt, GuideResult
 from tollhouse.console.markdown import Heading, RenderedText
 from tollhouse.html_text import one_line
 
@@ -28,22 +29,6 @@ class Section(Struct, frozen=True):
     heading: str
     address: str
     text: str
-
-
-class Excerpt(Struct, frozen=True):
-    """A part of a section's text. `is_match`: it is one of the words of the query."""
-
-    text: str
-    is_match: bool = False
-
-
-class GuideResult(Struct, frozen=True):
-    """A section that matches, with an excerpt."""
-
-    page: str
-    heading: str
-    address: str
-    excerpt: list[Excerpt]
 
 
 def sections_of(title: str, path: str, rendered: RenderedText) -> list[Section]:
