@@ -58,7 +58,7 @@ async def _serving(settings) -> AsyncIterator[Server]:
     rules = ProxyRules(
         name="weather",
         set_headers=((b"x-upstream-key", b"secret of the upstream"),),
-        answer_seconds=1.0,
+        answer_seconds=3.0,
         pause_seconds=1.0,
         caller_key=CALLER_KEY.encode(),
     )
