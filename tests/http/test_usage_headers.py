@@ -2,7 +2,7 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.accounts.plans import open_plans
-from tollhouse.admission.admission import usage_headers
+from tollhouse.admission.usage import usage_headers
 from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.metering.meter import SECONDS_PER_DAY, reserve

@@ -2,32 +2,29 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from functools import lru_cache, partial
-from math import ceil
+from functools import partial
 from typing import TypeVar
 
-from tollhouse import clock, tracing
+from tollhouse import tracing
 from tollhouse.accounts import sign_in
-from tollhouse.accounts.sign_in import SIGN_IN
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
 from tollhouse.admission.context import AppContext
+from tollhouse.admission.credentials import invalid_key, presented_key, signed_call
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.admission.streams import MeteredStream, costs_nothing, is_passed_stream, may_be_repeated
+from tollhouse.admission.usage import Headers, allowance_of, over_limit, usage_headers
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.evm.address import checksummed
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
-from tollhouse.http.paid_paths import X402_PATH
-from tollhouse.http.request import HttpRequest
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.attempts import Attempts
-from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
+from tollhouse.metering.meter import Reservation, Verdict
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
@@ -37,104 +34,10 @@ from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.payments import X402
 from tollhouse.payments.x402.types import VerificationFailure
 
-AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
-
-
-def bearer(request: HttpRequest) -> str:
-    """The bearer token, empty when there is none."""
-    scheme, _, token = request.header(b"authorization").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def presented_key(call: Call, *, takes_payments: bool) -> str:
-    """The API key. Raises Problem `missing-credentials`, or `invalid-key` for a header that holds none.
-
-    With `takes_payments` the problem says where the call can be paid for.
-    """
-    request, price = call.request, call.endpoint.terms.price
-    if not request.header(b"authorization"):
-        detail = "Send an API key as `Authorization: Bearer <key>`. Create one with POST /api/keys/create."
-        if price is not None:
-            detail += " A wallet registered with POST /api/agent/register signs its calls instead."
-        if price is not None and takes_payments:
-            paid = f"{call.route.prefix}{X402_PATH}{call.path}"
-            detail += f" Without either, the call costs {price.text} at {paid} (x402)."
-        raise missing_credentials(detail)
-    key = bearer(request)
-    if not key:
-        raise invalid_key("The Authorization header must be `Bearer <key>`.")
-    return key
-
-
-def signed_call(call: Call) -> AgentHeaders | str | None:
-    """The agent headers, or the header `sign-in-with-x`, if any was sent; beside a payment the latter says nothing.
-
-    Raises Problem `ambiguous-credentials` or `missing-credentials`.
-    """
-    headers = call.request.headers
-    sent = [headers[name] for name in AGENT_HEADERS if name in headers]
-    message = headers.get(SIGN_IN.encode(), "")
-    if message and (sent or b"authorization" in headers):
-        raise Problem(
-            "ambiguous-credentials", f"Send `{SIGN_IN}`, a Bearer key or the agent headers: only one of them."
-        )
-    if not sent:
-        is_paid = call.endpoint.terms.takes_payments and (b"x-payment" in headers or b"payment-signature" in headers)
-        return message if message and not is_paid else None
-    if b"authorization" in headers:
-        raise Problem("ambiguous-credentials", "Send a Bearer key or the agent headers, not both.")
-    if len(sent) < len(AGENT_HEADERS):
-        raise missing_credentials("A signed call requires X-Agent-Address, X-Agent-Nonce and X-Agent-Signature.")
-    return AgentHeaders(*sent)
-
-
-def invalid_key(detail: str) -> Problem:
-    """A 401 for a key that is not valid."""
-    return Problem("invalid-key", detail, headers={"WWW-Authenticate": 'Bearer error="invalid_token"'})
-
-
-Headers = list[tuple[bytes, bytes]]
-
-
-def usage_headers(plan: str, verdict: Verdict) -> Headers:
-    """Usage headers. X-RateLimit-* describe the day where the plan limits it, else the minute."""
-    day, sliding = verdict.day, verdict.sliding
-    now = clock.seconds()
-    level = sliding if day.limit is None else day
-    remaining = [_remaining(window, now) for window in (day, sliding) if window.limit is not None]
-    return [
-        *_fixed(plan, day.limit, sliding.limit, sliding.window, sliding.seconds),
-        (b"x-ratelimit-remaining", b"%d" % (level.remaining or 0)),
-        (b"ratelimit", ", ".join(remaining).encode()),
-    ]
-
-
-@lru_cache(maxsize=256)
-def _fixed(tier: str, per_day: int | None, per_sliding: int | None, sliding: str, sliding_seconds: int) -> Headers:
-    """The headers that depend only on the plan."""
-    windows = (("day", per_day, SECONDS_PER_DAY), (sliding, per_sliding, sliding_seconds))
-    policy = ", ".join(f'"{name}";q={quota};w={seconds}' for name, quota, seconds in windows if quota is not None)
-    return [
-        (b"x-credits-tier", tier.encode()),
-        (b"x-ratelimit-limit", str(per_sliding if per_day is None else per_day).encode()),
-        (b"ratelimit-policy", policy.encode()),
-    ]
-
-
-def _remaining(level: Level, now: float) -> str:
-    return f'"{level.window}";r={level.remaining};t={max(0, ceil(level.resets_at - now))}'
-
-
 T = TypeVar("T")
 
 # A call that ends in one of these statuses or in 5xx does not count.
 _UNCOUNTED = frozenset({401, 402, 403, 429})
-
-
-def allowance_of(terms: Terms, settings: Settings) -> tuple[str, Windows]:
-    """The name and size of the allowance of an address that calls count against. It has no sliding window."""
-    name = f"address {terms.allowance}" if terms.allowance else "address"
-    return name, Windows(terms.free_requests(settings.free_per_ip_per_day), None)
 
 
 class Admission:
@@ -439,7 +342,7 @@ class Admission:
     async def _reserve(self, call: Call, caller: KeyCaller | WalletCaller) -> Reservation:
         reservation = await self._meter.reserve(caller.subject, self._windows_of(caller), self._requests(call, caller))
         if reservation.verdict.refused_by:
-            raise _over_limit(self._plan_name(caller), reservation, self._usage(caller, reservation.verdict))
+            raise over_limit(self._plan_name(caller), reservation, self._usage(caller, reservation.verdict))
         return reservation
 
     async def _counted(self, reservation: Reservation, caller: Caller, work: Callable[[], Awaitable[T]]) -> T:
@@ -481,21 +384,3 @@ def _with_headers(answer: Response, headers: PaymentHeaders) -> Response:
     """A copy of the response with headers about its payment."""
     added = tuple((name.lower().encode(), value.encode()) for name, value in headers)
     return replace(answer, headers=(*answer.headers, *added), head=())
-
-
-def _over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:
-    full = reservation.verdict.refused_by
-    assert full is not None
-    # From now, not from the call: others may have been counted in between.
-    wait = reservation.verdict.retry_after_seconds(clock.seconds())
-    code = "quota-exceeded" if full.window == "day" else "rate-limited"
-    problem = Problem(
-        code,
-        f"Rate limit exceeded: {full.limit} requests per {full.window} on the {plan} plan. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
-        retry_after_seconds=wait,
-        window=full.window,
-        limit=full.limit,
-    )
-    problem.usage = usage
-    return problem

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
@@ -24,9 +24,6 @@ from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation, page_endpoint
 from tollhouse.http.terms import FREE
-
-if TYPE_CHECKING:
-    from tollhouse.console.guide_search import GuideIndex
 
 DECISIONS = "decisions"
 SCREENSHOTS = "screenshots/"
@@ -150,7 +147,7 @@ class Guide:
         self._shell = shell
         self._rendered: dict[str, Response] = {}
         self._texts: dict[str, RenderedText] = {}
-        self._index: GuideIndex | None = None
+        self._search: Callable[[str, int], tuple[list[GuideResult], bool]] | None = None
 
     def endpoints(self) -> list[Endpoint]:
         """`/guide`, a page for each file of the documentation, each service's reference, and each problem code."""
@@ -308,7 +305,7 @@ class Guide:
         )  # fmt: skip
 
     def _find(self, words: str, limit: int) -> tuple[list[GuideResult], bool]:
-        if self._index is None:
+        if self._search is None:
             # Most processes never search: the engine is imported with the first one.
             from tollhouse.console.guide_search import GuideIndex, sections_of
 
@@ -318,8 +315,9 @@ class Guide:
                 (reference_title(one), reference_path(one), self._reference_text(one))
                 for one in self._services.values()
             ]
-            self._index = GuideIndex([each for page in (*pages, *references) for each in sections_of(*page)])
-        return self._index.search(words, limit)
+            index = GuideIndex([each for page in (*pages, *references) for each in sections_of(*page)])
+            self._search = index.search
+        return self._search(words, limit)
 
     def _results_page(self, words: str, results: Sequence[GuideResult], *, has_every_word: bool) -> Response:
         items = "".join(
