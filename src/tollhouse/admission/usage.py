@@ -1,4 +1,4 @@
-"""What a caller is told about its limits: the usage headers of each answer, and the 429."""
+"""What an answer says about the limits of its caller: the usage headers, and the 429."""
 
 from functools import lru_cache
 from math import ceil
