@@ -120,3 +120,9 @@ def test_rows_before_are_chosen_by_their_places(turns, skip, limit):
     chosen = query.rows.where.to
     assert isinstance(chosen, Among)
     assert (chosen.rows.order, chosen.rows.skip, chosen.rows.limit) == (Order("price", descending=False), skip, limit)
+
+
+def test_only_some_of_a_count_is_a_count():
+    query = after(LIBRARY, "How many authors are women?", "only the ones from Japan")
+    assert isinstance(query, Figure)
+    assert JAPAN in bare(query.rows.where).of

@@ -98,6 +98,8 @@ class Engine:
         try:
             answer = self.answer_query(reading.query, reading)
             doubtful = self._phrase_behind_nothing(reading.query) if not answer.ids else ""
+            if not answer.ids and not doubtful:
+                answer = self._from_rows_with_words(reading) or answer
             return self.refuse(text, Refusal("unclear", (doubtful,))) if doubtful else answer
         except (KeyError, IndexError):
             # The words belong to rows of several kinds that no relation joins.
@@ -166,6 +168,28 @@ class Engine:
             return ""
         where, phrases = _without_phrases(query.rows.where)
         return phrases[0] if phrases and self.tables.mask(query.rows.kind, where).any() else ""
+
+    def _from_rows_with_words(self, reading: Reading) -> Answer | None:
+        """The rows whose texts have the words of a list that is empty because no value has them; None if not so."""
+        query = reading.query
+        if not isinstance(query, List) or query.attribute is not None or query.rows.order is not None:
+            return None
+        rows = query.rows
+        parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+        tests = [part for part in parts if isinstance(part, Test)]
+        is_text = [test.comparison == "contains" for test in tests]
+        if not any(is_text) or len(tests) < len(parts):
+            return None
+        speaking = _speaking_of(self.tables, rows)
+        if speaking is None or speaking[0] != rows.kind:
+            return None
+        every = self.dataset.rows(rows.kind)
+        ids = tuple(self.dataset.id(rows.kind, every[place]) for place in speaking[1])
+        words = ", ".join(f"“{test.words}”" for test in tests)
+        answer = self.answer_query(List(Rows(rows.kind, Test("id", "is", ids, words))), reading)
+        return replace(
+            answer, text=f"No {self.tables.kinds[rows.kind].nouns[0]} lists that; by the texts: {answer.text}"
+        )
 
     def refuse(self, text: str, refusal: Refusal) -> Answer:
         """A refusal in words, with the nearest questions that have answers."""
@@ -463,23 +487,12 @@ class _Writer:
     def _none(self, rows: Rows) -> str:
         """That there is nothing: only said alone where the texts do not speak of it."""
         text = f"0 {self._wording.describe(rows, 0)}."
-        speaking = self._speaking_of(rows)
+        speaking = _speaking_of(self._tables, rows)
         if not speaking:
             return text
         kind, places = speaking
         some = f"{len(places)} {self._wording.plural(kind, len(places))}"
         return f"{text} But the texts of {some} have these words: {self._named(places, kind)}."
-
-    def _speaking_of(self, rows: Rows) -> tuple[str, Places] | None:
-        """Rows of any kind whose texts have the words of every condition."""
-        words = [word for test in _stated(rows.where) for word in words_of(test.words)]
-        known = [word for word in dict.fromkeys(words) if len(word) > 2]
-        for kind in self._tables.kinds if known else ():
-            index = self._tables.words(kind)
-            places = [set(index.get(word, np.empty(0, np.int64)).tolist()) for word in known]
-            if both := sorted(set.intersection(*places)):
-                return kind, np.array(both, np.int64)
-        return None
 
     def _extremes(self, measure: Measure) -> Places:
         """The rows that have the smallest or largest value; all of them for other measures."""
@@ -580,6 +593,18 @@ def _without_phrases(condition: Condition) -> tuple[Condition, list[str]]:
     phrases = [test for test in condition.link if test.comparison == "contains" and len(words_of(test.words)) > 1]
     others = tuple(test for test in condition.link if test not in phrases)
     return replace(condition, link=others), [test.words for test in phrases]
+
+
+def _speaking_of(tables: Tables, rows: Rows) -> tuple[str, Places] | None:
+    """Rows of any kind whose texts have the words of every condition."""
+    words = [word for test in _stated(rows.where) for word in words_of(test.words)]
+    known = [word for word in dict.fromkeys(words) if len(word) > 2]
+    for kind in tables.kinds if known else ():
+        index = tables.words(kind)
+        places = [set(index.get(word, np.empty(0, np.int64)).tolist()) for word in known]
+        if both := sorted(set.intersection(*places)):
+            return kind, np.array(both, np.int64)
+    return None
 
 
 def _stated(condition: Condition) -> Iterable[Test]:

@@ -229,7 +229,11 @@ def _take_order(items: Sequence[Item], index: int, order: Order, state: _State) 
 def is_superlative(item: Item) -> bool:
     """Whether a phrase is a superlative: "cheapest", "least firm", "der günstigste", "le plus ferme"."""
     words = fold(item.text).split()
-    return item.says("most", "least") or words[0] in _SUPERLATIVE_BEFORE or words[-1].endswith(_SUPERLATIVE)
+    return (
+        item.says("most", "least")
+        or words[0] in _SUPERLATIVE_BEFORE
+        or any(word.endswith(_SUPERLATIVE) for word in words)
+    )
 
 
 def _is_of_several(items: Sequence[Item], index: int) -> bool:

@@ -115,7 +115,7 @@ def continued(  # noqa: PLR0911
     if not clauses.refers_back and _asks_of_rows(frame, rows):
         frame.parts = [Part(Among(rows) if rows.order and rows.limit else rows.where, "", "", 0)]
         return query()
-    if not clauses.refers_back and _adds_to(before, frame, clauses):
+    if _narrows(before, frame, forms) or (not clauses.refers_back and _adds_to(before, frame, clauses)):
         return with_rows(before, lambda old: override(old, frame.parts))
     if clauses.refers_back or not continues:
         return query()
@@ -133,6 +133,13 @@ def _asks_of_rows(frame: Frame, rows: Rows) -> bool:
     says_no_rows = not frame.parts and not frame.has_noun and not frame.is_named and frame.group is None
     is_narrow = rows.limit is not None or named_in(rows.where) is not None
     return meaning is not None and meaning.kind == rows.kind and says_no_rows and is_narrow and not frame.superlative
+
+
+def _narrows(before: Query, frame: Frame, forms: Collection[str]) -> bool:
+    """Whether a figure is asked for again of some of its rows: "only the ones in X" after a count."""
+    tests = all(isinstance(part.condition, Test) and part.key != "id" for part in frame.parts)
+    asks_same = isinstance(before, Figure) and before.rows.kind == frame.kind and _NEW_FORMS.isdisjoint(forms)
+    return asks_same and "only" in forms and bool(frame.parts) and tests and frame.order is None
 
 
 def _adds_to(before: Query, frame: Frame, clauses: Clauses) -> bool:

@@ -41,6 +41,7 @@ from tollhouse.questions.query import (
     Test,
 )
 from tollhouse.questions.sentences import focused, with_plain_forms, with_quoted_words, without_ellipsis
+from tollhouse.questions.vocabulary import Operation
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
@@ -69,8 +70,9 @@ def read_question(
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
     frame = clauses.read(Frame(kind))
-    if left_out and not _complete(frame, left_out):
-        return Refusal("unclear", (left_out[0].text,))
+    is_incomplete = bool(left_out) and not _complete(frame, left_out)
+    if is_incomplete or (before is None and not frame.has_noun and _only_excludes(linked, frame)):
+        return Refusal("unclear", tuple(item.text for item in left_out[:1]))
     question = _Question(linked, linker, clauses, frame)
     query = question.lead(before) or question.change() or question.in_common(before)
     refusal = question.refusal()
@@ -103,6 +105,14 @@ def _complete(frame: Frame, names: Sequence[Item]) -> bool:
         excluded = Related(related.relation, related.outgoing, test, related.link, related.transitive, item.text)
         frame.parts.append(Part(Not(excluded), related.relation, item.text, item.start, is_negated=True))
     return True
+
+
+def _only_excludes(linked: Linked, frame: Frame) -> bool:
+    """Whether rows are left out of what no question before has named: "and without X?"."""
+    begins = next((item for item in linked.items if not item.says("and", "but", "filler", "if")), None)
+    is_bare = not (frame.is_named or frame.requested or frame.group or frame.order or frame.superlative)
+    excludes = begins is not None and begins.says("without", "except")
+    return excludes and is_bare and bool(frame.parts) and all(part.is_negated for part in frame.parts)
 
 
 def _is_name(meaning: Meaning) -> bool:
@@ -589,7 +599,7 @@ class _Question:
     def _call(self) -> Query | None:
         """An operation with the rows that are named in the question."""
         frame, clauses = self._frame, self._clauses
-        operation = self._linker.operations[clauses.operations[0][0].name]
+        operation = self._most_specific()
         if self._counts_steps():
             operation = self._linker.counting(operation)
         least, most = operation.rows
@@ -607,6 +617,12 @@ class _Question:
             and (self._is_yes_no() or self._begins_with("any", "can"))
         )
         return Call(operation.name, tuple(sets[:most]), tuple(clauses.topic), limit, asks)
+
+    def _most_specific(self) -> Operation:
+        """Of the operations that are named on the same rows the one declared last: steps and ends before their path."""
+        named = [self._linker.operations[meaning.name] for meaning, _ in self._clauses.operations]
+        declared = list(self._linker.operations.values())
+        return max((one for one in named if one.rows == named[0].rows), key=declared.index)
 
     def _counts_steps(self) -> bool:
         """Whether a number is asked for of what an operation's own word names: "the number of links"."""

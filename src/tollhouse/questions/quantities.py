@@ -5,9 +5,12 @@ from tollhouse.questions.frames import COMPARISONS, NUMERIC, Frame, FrameReader
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import AllOf, Order, Test
+from tollhouse.questions.vocabulary import Attribute
 
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
 SUPERLATIVES = ("most", "least", "top", "bottom", "latest", "earliest")
+
+MILLION = 1e6
 
 
 class Quantities(FrameReader):
@@ -173,7 +176,7 @@ class Quantities(FrameReader):
                 own = [m for m in self.items[after - 1].meanings if m.role == "unit" and m.kind == frame.kind]
                 return (own[0].name, float(own[0].value), after, False) if own else None
             if meaning.role == "attribute" and attribute is not None and attribute.type in NUMERIC:
-                return meaning.name, 1.0, after, False
+                return meaning.name, _scaled(attribute, value), after, False
             if meaning.role == "attribute" and attribute is not None and attribute.several and frame.has_noun and name:
                 return f"{meaning.name}.values", 1.0, after, False
             if frame.requested is not None or frame.group is not None:
@@ -190,7 +193,7 @@ class Quantities(FrameReader):
             if attribute is not None and attribute.type in NUMERIC:
                 if frame.requested == self._noun[0]:
                     frame.requested = None
-                return attribute.name, 1.0, index, False
+                return attribute.name, _scaled(attribute, value), index, False
         earlier = self._earlier_number()
         if earlier is not None and (matched is None or name):
             return earlier, 1.0, index, False
@@ -230,7 +233,7 @@ class Quantities(FrameReader):
         for attribute in self.linker.kinds[frame.kind].attributes:
             low, high = attribute.scale or (float("-inf"), float("inf"))
             if attribute.type in NUMERIC and attribute.preferred and low <= value <= high:
-                return attribute.name, 1.0, index, False
+                return attribute.name, _scaled(attribute, value), index, False
         return None
 
     def _bare_number(self, frame: Frame, index: int, value: float, name: str) -> bool:
@@ -482,3 +485,9 @@ class Quantities(FrameReader):
         frame.superlative = frame.superlative or ("most" if descending else "least")
         frame.order_words = item.text
         return True
+
+
+def _scaled(attribute: Attribute, value: float) -> float:
+    """The factor of a number without a unit: one in millions or billions is of whole units of money."""
+    is_whole = attribute.type == "money" and value >= MILLION
+    return attribute.units.get("usd", 1.0) if is_whole else 1.0

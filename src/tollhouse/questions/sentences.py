@@ -31,6 +31,9 @@ _AND_ONLY = (["one", "and"], ["first", "and"], ["sole", "and"])
 # So many words lead in at most, and so many end a question that ask for consent.
 MOST_LED_IN = 6
 MOST_TAGGED = 3
+_DASHES = ("-", "\u2013", "\u2014")
+_LINKING = ("as", "of", "to", "in", "about")
+_OF = Item("of", (Meaning("function", "of"),), 0, 0)
 _LINKS: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
     *("time", "unavailable", "transitive", "preposition"),
@@ -47,7 +50,7 @@ def focused(linked: Linked) -> Linked:
     joined = [
         item for place, item in enumerate(linked.items) if not (_is_direct(item) or _is_hyphen(linked.items, place))
     ]
-    sentences = _split(joined, _ENDS)
+    sentences = _split(_without_preamble(joined), _ENDS)
     with_question = [sentence for sentence in sentences if _asks(sentence)]
     if not with_question:
         return replace(linked, items=tuple(item for sentence in sentences for item in sentence))
@@ -61,6 +64,55 @@ def focused(linked: Linked) -> Linked:
     return replace(linked, items=tuple(items))
 
 
+def _without_preamble(items: Sequence[Item]) -> list[Item]:
+    """The text without a clause before the question that says who asks and what for: "I'm writing on X - which …".
+
+    A name in it counts only if the question has none.
+    """
+    for place in range(1, len(items)):
+        starts_wish = items[place].says("i") and items[0].says("as", "of", "to")
+        if not (starts_wish or (items[place].says(*_ENDS, ",", *_DASHES) and not items[place].find(*_LINKS))):
+            continue
+        head, rest = items[:place], list(items[place if starts_wish else place + 1 :])
+        if items[place].says(":") and (named := _with_heading(head, rest)):
+            return named
+        if rest and _leads_in(head, rest, starts_wish=starts_wish):
+            rest = _without_preamble(rest)
+            if not any(_is_filter(item) for item in rest):
+                end = len(rest) - bool(rest[-1].find("mark"))
+                names = [item for item in head if _is_filter(item)][-1:]
+                rest[end:end] = [each for item in names for each in (_OF, item)]
+            return rest
+    return list(items)
+
+
+def _with_heading(head: Sequence[Item], rest: Sequence[Item]) -> list[Item]:
+    """The question with the name of its heading in the place of its pronoun; empty if there is none such."""
+    names = [item for item in head if _is_name(item)]
+    place = next((place for place, item in enumerate(rest) if item.says("it")), None)
+    if len(names) != 1 or place is None or any(_is_name(item) for item in rest):
+        return []
+    return [*rest[:place], names[0], *rest[place + 1 :]]
+
+
+def _leads_in(head: Sequence[Item], rest: Sequence[Item], *, starts_wish: bool) -> bool:
+    """Whether a clause before the question holds no question of its own, and the question has all that it needs."""
+    asks = any(item.says(*_ASKS) and not item.says("filler", *_LINKING) for item in head)
+    if asks or any(item.says(*NEGATIONS) for item in head) or _last_word(head[0]) in _WISHES:
+        return False
+    unknown = [place for place, item in enumerate(head) if item.find("unknown")]
+    is_role = starts_wish and len(head) > 1 and head[0].says("as") and not any(_is_filter(item) for item in head)
+    if not (unknown or is_role) or any(item.find("unknown") for item in rest):
+        return False
+    is_said = head[0].says("i") or starts_wish
+    if not is_said and any(item.find(*_LINKS) for item in head):
+        return False
+    has_value = any(_is_filter(item) for item in rest)
+    if any(_may_be_name(head, place) for place in unknown) and not has_value:
+        return False
+    return any(item.find("kind", "party", "verb", "operation", "attribute") for item in rest)
+
+
 def with_plain_forms(linked: Linked) -> Linked:
     """The text with idioms of the grammar in their plain form.
 
@@ -68,6 +120,8 @@ def with_plain_forms(linked: Linked) -> Linked:
     """
     items: list[Item] = []
     for item in linked.items:
+        if item.text.lower() == "single" and items and items[-1].says("which"):
+            continue
         if item.says("only", "exactly") and [each.text.lower() for each in items[-2:]] in (
             ["one", "and"],
             ["first", "and"],
@@ -141,6 +195,11 @@ def _is_name(item: Item) -> bool:
     return any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
 
 
+def _is_filter(item: Item) -> bool:
+    """Whether rows have the phrase as a value, which their relations may have as well."""
+    return any(meaning.role == "value" and not meaning.relation for meaning in item.meanings)
+
+
 def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     """The sentence without a lead-in such as "strictly speaking,", and with the name in the place of its pronoun."""
     wish = _end_of_wish(sentence)
@@ -202,19 +261,38 @@ def with_quoted_words(linked: Linked, linker: Linker) -> Linked:
     items = linked.items
     for last, item in enumerate(items):
         texts = [each for each in item.meanings if each.role == "attribute" and _is_text(linker, each)]
+        end = _end_of_topic(items, last + 2) if texts and last + 2 < len(items) and items[last + 1].says("about") else 0
+        if end:
+            words = " ".join(each.text for each in items[last + 2 : end])
+            quoted = _quoted(texts, words, item, items[end - 1])
+            return replace(linked, items=(*items[:last], quoted, *items[end:]))
         place = last - 1
         while texts and place > 0 and items[place].says("all", "those", "possessive") and not items[place].says("in"):
             place -= 1
         if not texts or place < 2 or not items[place].says("in"):
             continue
-        first = next((at for at in range(place - 1, max(place - 4, 0), -1) if items[at].says("with", "have")), None)
+        first = next(
+            (at for at in range(place - 1, max(place - 4, 0), -1) if items[at].says("with", "have", "about")), None
+        )
         if first is None or first + 1 == place:
             continue
         words = " ".join(each.text for each in items[first + 1 : place])
-        meanings = tuple(Meaning("value", each.name, each.kind, words) for each in texts)
-        quoted = Item(words, meanings, items[first].start, item.end)
+        quoted = _quoted(texts, words, items[first], item)
         return replace(linked, items=(*items[:first], quoted, *items[last + 1 :]))
     return linked
+
+
+def _end_of_topic(items: Sequence[Item], start: int) -> int:
+    """Where the words end that a text is about, if they are nothing but unknown words and names; 0 if not."""
+    end = start
+    while end < len(items) and (items[end].find("unknown") or items[end].find("value")):
+        end += 1
+    return end if end > start and (end == len(items) or items[end].find("mark")) else 0
+
+
+def _quoted(texts: Sequence[Meaning], words: str, first: Item, last: Item) -> Item:
+    """Words as the value of the texts of attributes."""
+    return Item(words, tuple(Meaning("value", each.name, each.kind, words) for each in texts), first.start, last.end)
 
 
 def _is_text(linker: Linker, meaning: Meaning) -> bool:

@@ -84,6 +84,35 @@ def test_number_of_links_and_the_side_that_is_ahead_are_the_answer(assistant):
     assert assistant.answer("Intel vs AMD, who has more customers?", None)[0].ids == ("amd",)
 
 
+def test_companies_in_between_are_those_of_all_the_shortest_paths(assistant):
+    plain, _ = assistant.answer("Shortest way from SUMCO to NVIDIA - how many links?", None)
+    between, _ = assistant.answer("From SUMCO to NVIDIA, which companies sit in between?", None)
+    assert (plain.value, between.value) == (2, 1)
+    assert set(between.ids) == {"tsmc", "samsung"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "plain"),
+    [
+        ("As a banker I need ASML's customers", "ASML's customers"),
+        ("Amazon: who supplies it?", "Who supplies Amazon?"),
+        ("Which company trades under MU?", "Which company has the ticker MU?"),
+        ("Which companies give compute to Anthropic?", "Which companies supply compute to Anthropic?"),
+        ("I'm writing a report on Samsung. Who are the customers?", "Who are the customers of Samsung?"),
+    ],
+)
+def test_what_stands_around_a_question_keeps_its_answer(assistant, asked, plain):
+    wanted, _ = assistant.answer(plain, None)
+    assert wanted.ids
+    assert assistant.answer(asked, None)[0].ids == wanted.ids
+
+
+def test_texts_answer_for_a_product_that_no_company_lists(assistant):
+    answer, _ = assistant.answer("Which companies do CoWoS packaging?", None)
+    assert answer.ids == ("tsmc",)
+    assert "by the texts" in answer.text
+
+
 def test_none_is_not_said_of_a_phrase_that_no_link_has(assistant):
     answer, _ = assistant.answer("From whom does Anthropic get its cloud compute?", None)
     assert (answer.query, answer.ids) == (None, ())

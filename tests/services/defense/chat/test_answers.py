@@ -52,6 +52,16 @@ def test_paraphrases_of_sums_and_of_the_whole_window(recorded):
     assert answer("I'm a student and would like to know how many events there were").value == events
 
 
+def test_money_is_compared_in_whole_dollars_and_in_billions(recorded):
+    answer = recorded.snapshot.engine.answer
+    plain = answer("Which procurement programmes get more than $2 billion?")
+    assert plain.ids
+    for text in ("US programmes with more than 2 billion", "As a banker I need US programmes above 2 billion dollars"):
+        assert answer(text).ids == plain.ids
+    requested = answer("How much was requested for the Trident II Mods in fiscal year 2027?").value
+    assert requested == answer("What is the FY2027 request of the Trident II Mods?").value
+
+
 @pytest.mark.parametrize("word", ["Brexit", "TRUMP", "vaccine"])
 def test_word_in_a_title_is_looked_for_in_titles(recorded, word):
     titles = {item["id"]: words_of(item["title"]) for item in recorded.feeds["stories"]}

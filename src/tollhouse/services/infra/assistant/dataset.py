@@ -26,6 +26,8 @@ from tollhouse.services.infra.reachability import paths_between
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 MAX_PATH_LENGTH = 8
+# So many paths are searched for those of the shortest length.
+MOST_SHORTEST = 500
 # Entries of a ranking of chokepoints if the question has no number.
 USUAL_RANKS = 5
 # Names of products that people use are parts of those in the catalogue: this many words at most.
@@ -209,6 +211,8 @@ class GraphDataset(Dataset):
                 if operation == "steps" and path.rows
                 else path
             )
+        if operation == "between":
+            return self._between(*rows)
         if operation == "failure":
             return self._failure(rows[0], rows[1] if len(rows) > 1 else ())
         return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
@@ -227,19 +231,43 @@ class GraphDataset(Dataset):
 
     def _path(self, sources: Sequence[Company], targets: Sequence[Company]) -> CallResult:
         """A shortest way of supply, in either direction."""
-        for reverse in (False, True):
-            for source in sources:
-                for target in targets:
-                    start, end = (target, source) if reverse else (source, target)
-                    nodes = self.graph.node(start.id), self.graph.node(end.id)
-                    if paths := paths_between(self.graph.network, *nodes, max_length=MAX_PATH_LENGTH, limit=1).paths:
-                        return self._along(self.graph.ids(paths[0]), reverse=reverse)
+        paths, reverse = self._shortest(sources, targets, limit=1)
+        if paths:
+            return self._along(paths[0], reverse=reverse)
         first, last = sources[0].name, targets[0].name
         return CallResult(
             f"No chain of known supply edges joins {first} and {last}, in either direction. Investments and "
             "partnerships are not counted as supply.",
             "company",
         )
+
+    def _between(self, sources: Sequence[Company], targets: Sequence[Company]) -> CallResult:
+        """The companies on all the shortest ways of supply without the ends; the value is how many each way has."""
+        paths, _ = self._shortest(sources, targets, limit=MOST_SHORTEST)
+        if not paths:
+            return self._path(sources, targets)
+        shortest = [path for path in paths if len(path) == len(paths[0])]
+        middle = dict.fromkeys(one for path in shortest for one in path[1:-1])
+        companies = tuple(map(self.graph.company, middle))
+        edges = dict.fromkeys(edge for path in shortest for edge in self.graph.supply_along(path))
+        ends = f"{sources[0].name} and {targets[0].name}"
+        names = ", ".join(company.name for company in companies)
+        text = f"Between {ends} on the shortest ways: {names}." if names else f"No company is between {ends}."
+        return self._called(text, companies, tuple(edges), value=float(len(shortest[0]) - 2))
+
+    def _shortest(
+        self, sources: Sequence[Company], targets: Sequence[Company], limit: int
+    ) -> tuple[list[Sequence[str]], bool]:
+        """Paths of company ids, the shortest first, and whether they run from target to source."""
+        for reverse in (False, True):
+            for source in sources:
+                for target in targets:
+                    start, end = (target, source) if reverse else (source, target)
+                    nodes = self.graph.node(start.id), self.graph.node(end.id)
+                    search = paths_between(self.graph.network, *nodes, max_length=MAX_PATH_LENGTH, limit=limit)
+                    if search.paths:
+                        return [self.graph.ids(path) for path in search.paths], reverse
+        return [], False
 
     def _along(self, ids: Sequence[str], *, reverse: bool) -> CallResult:
         companies = tuple(map(self.graph.company, ids))

@@ -1,0 +1,60 @@
+"""Clauses around a question that ask nothing: they are left out, and never a name that the question needs."""
+
+import pytest
+
+from tests.questions.invented import LIBRARY, NOW, SHIPS
+from tests.questions.test_grammar import JAPAN, bare, is_
+from tollhouse.questions.grammar import read_question
+from tollhouse.questions.linking import Linker
+from tollhouse.questions.query import Figure, List, Reading, Refusal, Related
+
+
+@pytest.mark.parametrize(
+    ("linker", "said", "plain"),
+    [
+        (LIBRARY, "I'm drafting an obituary for Paz - which authors are from Japan?", "Which authors are from Japan?"),
+        (LIBRARY, "For a lecture on Chile I need the authors from Japan", "Which authors are from Japan?"),
+        (LIBRARY, "As a tutor I need the authors from Japan", "Which authors are from Japan?"),
+        (LIBRARY, "hastily: how many authors are women?", "How many authors are women?"),
+        (LIBRARY, "I'm drafting an obituary, how many authors are women?", "How many authors are women?"),
+        (SHIPS, "We are quarrelling over lunch; which ships are tankers?", "Which ships are tankers?"),
+    ],
+)
+def test_a_clause_before_the_question_changes_nothing(linker: Linker, said: str, plain: str):
+    readings = [read_question(text, linker, now=NOW) for text in (said, plain)]
+    assert all(isinstance(reading, Reading) for reading in readings), readings
+    first, second = (reading.query for reading in readings)
+    assert type(first) is type(second)
+    assert isinstance(first, List | Figure)
+    assert bare(first.rows.where) == bare(second.rows.where)
+
+
+def test_a_name_before_the_question_counts_where_the_question_has_none():
+    reading = read_question("I'm drafting an obituary for Paz - how many books were written?", LIBRARY, now=NOW)
+    assert "paz" in str(reading)
+    named = read_question("I'm drafting a note on Japan - which authors are there?", LIBRARY, now=NOW)
+    assert isinstance(named, Reading)
+    assert bare(named.query.rows.where) == JAPAN
+
+
+def test_a_name_in_a_heading_stands_for_the_pronoun():
+    reading = read_question("Mori: who taught her?", LIBRARY, now=NOW)
+    assert isinstance(reading, Reading)
+    assert bare(reading.query.rows.where) == Related("taught", outgoing=True, to=is_("id", "mori"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "authors from Wakanda, women",
+        "I need glorps of Paz, in Chile",
+        "I'm drafting a note on Wakanda - which authors are there?",
+        "except glorps, list the authors",
+    ],
+)
+def test_an_unknown_word_that_the_question_may_need_is_not_left_out(text: str):
+    assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)
+
+
+def test_an_exclusion_without_a_question_before_is_refused():
+    assert isinstance(read_question("and without Japan?", LIBRARY, now=NOW), Refusal)
