@@ -36,7 +36,7 @@ def test_command_prints_what_it_wrote_and_a_wallet_that_pays(toll, tmp_path):
     printed = toll.told()
     assert "Read 3 operations of" in printed
     assert 'url = "http://127.0.0.1' in printed
-    assert "GET    /forecast/{city}: 0 free calls a day, then 0.002 USD" in printed
+    assert "GET    /forecast/{city}: 0.002 USD a call" in printed
     assert f"export PAYER_KEY={PAYER.private_key}" in printed
     assert f"tollhouse pay '{toll.root}/forecast/Kiel'" in printed
     url = f"{toll.root}/forecast/Kiel?days=1"
@@ -44,7 +44,7 @@ def test_command_prints_what_it_wrote_and_a_wallet_that_pays(toll, tmp_path):
     paid = subprocess.run(
         [PROGRAM, "pay", url], capture_output=True, text=True, env=variables, cwd=tmp_path, timeout=60, check=False
     )
-    assert "HTTP 200, paid in transaction 0x" in paid.stderr, paid.stderr
+    assert "HTTP 200, 0.002 USD paid in transaction 0x" in paid.stderr, paid.stderr
     assert json.loads(paid.stdout)["city"] == "Kiel"
     official = subprocess.run(
         [sys.executable, "-c", programs("python")[0]],
@@ -71,7 +71,7 @@ def test_edited_declaration_is_served_on_a_local_chain(toll, tmp_path):
         )  # fmt: skip
     finally:
         edited.kill()
-    assert "HTTP 200, paid in transaction 0x" in paid.stderr, paid.stderr
+    assert " USD paid in transaction 0x" in paid.stderr, paid.stderr
     assert f"export PAYER_KEY={PAYER.private_key}" in edited.told()
 
 

@@ -172,7 +172,8 @@ def _access(declaration: ProxyDeclaration, route: ProxyRoute) -> str:
         case "payer":
             return cost
         case "anyone":
-            return f"{declaration.head.free_per_day:,} free calls a day, then {cost}"
+            free = declaration.head.free_per_day
+            return f"{free:,} free calls a day, then {cost}" if free else f"{cost} a call"
 
 
 def _say(text: str) -> None:
