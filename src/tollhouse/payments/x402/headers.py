@@ -238,7 +238,7 @@ def _bytes(name: str, text: str) -> bytes:
 
 
 REQUIRED_HEADER = "PAYMENT-REQUIRED"
-PAYMENT_NOT_CONFIGURED = "This server does not accept payments."
+PAYMENT_NOT_CONFIGURED = "This server does not accept payments per request."
 
 _EXTENSIONS = {
     PAYMENT_IDENTIFIER: {
