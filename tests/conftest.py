@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 
 from tests.servers import shared
 
@@ -44,6 +45,8 @@ LONG = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Logs go to the standard output that a test captures: an application inside a test does not configure them.
+    structlog.configure(**structlog.get_config())
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shared.open_folder()
 

@@ -18,8 +18,10 @@ START_SECONDS = 60
 async def listen(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterator[int]:
     """The port that `serve` has each connection to; connections left at the end are cut."""
     serving: set[asyncio.Task[None]] = set()
+    writers: set[asyncio.StreamWriter] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.add(writer)
         task = asyncio.ensure_future(serve(reader, writer))
         serving.add(task)
         task.add_done_callback(serving.discard)
@@ -32,6 +34,10 @@ async def listen(serve: Serve, tls: ssl.SSLContext | None = None) -> AsyncIterat
         for task in list(serving):
             task.cancel()
         await asyncio.gather(*serving, return_exceptions=True)
+        for writer in writers:
+            writer.close()
+        # A transport lets go of its socket in the next turn of the loop.
+        await asyncio.sleep(0)
 
 
 @contextmanager
