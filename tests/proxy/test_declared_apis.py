@@ -199,11 +199,11 @@ async def test_limits_are_exact_when_calls_come_at_once(weather, canteen):
     assert usage["day"]["used"] == 10
 
 
-async def paid_by(command, url, folder):
+async def paid_by(command, url, folder, key=PAYER.private_key):
     process = await asyncio.create_subprocess_exec(
         *map(str, command),
         cwd=folder,
-        env={**os.environ, "PAYER_KEY": PAYER.private_key, "URL": url},
+        env={**os.environ, "PAYER_KEY": key, "URL": url},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -217,13 +217,19 @@ def clients(tmp_path_factory):
     """The official clients in JavaScript, with their packages beside them."""
     folder = tmp_path_factory.mktemp("clients")
     (folder / "node_modules").symlink_to(node_modules_of(LISTED, "client"))
-    for name in ("pay_v1.mjs", "pay_v2.mjs", "pay_upto.mjs"):
+    for name in ("pay_v1.mjs", "pay_v2.mjs", "pay_axios.mjs", "pay_siwx.mjs", "pay_upto.mjs"):
         shutil.copy(CLIENTS / name, folder)
     return folder
 
 
 @pytest.mark.parametrize(
-    "command", [("node", "pay_v1.mjs"), ("node", "pay_v2.mjs"), (sys.executable, CLIENTS / "pay_sdk.py")]
+    "command",
+    [
+        ("node", "pay_v1.mjs"),
+        ("node", "pay_v2.mjs"),
+        ("node", "pay_axios.mjs"),
+        (sys.executable, CLIENTS / "pay_sdk.py"),
+    ],
 )
 @pytest.mark.asyncio(loop_scope="module")
 async def test_official_clients_pay_a_proxied_route(weather, chain, clients, command):
@@ -233,6 +239,15 @@ async def test_official_clients_pay_a_proxied_route(weather, chain, clients, com
     paid = await paid_by(command, f"{weather.root}/forecast/Kiel?days=1", clients)
     assert (paid["status"], paid["body"]["degrees"], paid["settled"]["success"]) == (200, [1.5], True)
     assert await token_balance(chain.client, chain.usdc_address, SELLER.address) == before + 2_000
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_official_client_signs_in_and_pays_a_proxied_route_from_credit(weather, chain, clients):
+    wallet = Wallet(weather)
+    await wallet.fund(chain, 1_000_000)
+    answers = await paid_by(("node", "pay_siwx.mjs"), f"{weather.root}/siwx/forecast/Kiel?days=1", clients, wallet.key)
+    assert answers == [{"status": 200, "isPaid": False, "tier": "agent"}] * 3
+    assert wallet.balance()["spent_usd"] == "0.006"
 
 
 @pytest.mark.asyncio(loop_scope="module")
