@@ -27,7 +27,6 @@ from tollhouse.console.directory import directory_pages
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
-from tollhouse.errors import Problem
 from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
@@ -39,17 +38,14 @@ from tollhouse.http.server import Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms
+from tollhouse.jobs import build_jobs, run_forever, run_jobs
 from tollhouse.services import Open, check_plugins, every_service, load_settings, offered
-from tollhouse.status.incident_store import Fault, Incidents, Subject
 from tollhouse.tracing import open_tracing
 
 log = logs.logger("app")
 
-RETRY_LEADING_SECONDS = 2.0
 COLLECT_AFTER_OBJECTS = 20_000
-RESTART_TASK_SECONDS = 5.0
 BEAT_SECONDS = 15.0
-LONGEST_TASK = 80
 SERVER = "server"
 
 Build = Callable[[AppContext, Sequence[Service], Service, StatusBoard], Server]
@@ -133,7 +129,7 @@ async def serving(
         per_process += [(service.name, task) for service in opened for task in service.per_process_tasks]
         tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
         if settings.background_work:
-            tasks.append(asyncio.create_task(lead(context, [*opened, accounts])))
+            tasks.append(asyncio.create_task(do_background_work(context, [*opened, accounts])))
         if not is_guest:
             _tune_garbage_collector()
         log.info("serving", services=[service.name for service in opened])
@@ -148,7 +144,7 @@ async def serving(
 async def working(settings: Settings) -> None:
     """Run only the background work, until cancelled."""
     async with open_tracing(settings.otlp_url, __version__), open_context(settings, answers_calls=False) as context:
-        await lead(context, [*await _open_services(context), _accounts(context)])
+        await do_background_work(context, [*await _open_services(context), _accounts(context)])
 
 
 async def check(settings: Settings) -> None:
@@ -186,25 +182,20 @@ async def _sweep_ledger(context: AppContext) -> None:
         await asyncio.sleep(SWEEP_LEDGER_SECONDS)
 
 
-async def lead(context: AppContext, services: Sequence[Service]) -> None:
-    """Run the leader tasks in one process of all that share the database; another takes over when it ends."""
-    folder = Path(context.settings.data_dir)
+async def do_background_work(context: AppContext, services: Sequence[Service]) -> None:
+    """Run the jobs of the server and its services that no other process runs, until cancelled."""
     works: list[Work] = [partial(_beat, context), partial(_sweep_ledger, context), context.webhooks.run_deliveries]
     if context.deposits is not None:
         works.append(context.deposits.monitor)
     if context.per_request.x402 is not None:
         works += [context.per_request.x402.run_recovery, context.per_request.x402.monitor]
-    tasks = [(SERVER, work) for work in works]
-    tasks += [(service.name, work) for service in services for work in service.leader_tasks]
-    while True:
-        try:
-            async with context.database.leading("background-work", folder) as leads:
-                if leads:
-                    log.info("running the background tasks")
-                    await asyncio.gather(*(run_forever(context.incidents, *task) for task in tasks))
-        except Problem as problem:
-            log.warning("not running the background tasks", error=problem.detail)
-        await asyncio.sleep(RETRY_LEADING_SECONDS)
+    jobs = build_jobs(
+        [
+            *((SERVER, work) for work in works),
+            *((service.name, work) for service in services for work in service.leader_tasks),
+        ]
+    )
+    await run_jobs(context.database, Path(context.settings.data_dir), context.incidents, jobs)
 
 
 def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> list[str]:
@@ -358,24 +349,3 @@ def _tune_garbage_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(COLLECT_AFTER_OBJECTS)
-
-
-async def run_forever(incidents: Incidents, service: str, work: Work) -> None:
-    """Run a task that should not end; restart it when it fails. The time until then is an incident of the service."""
-    function = work.func if isinstance(work, partial) else work
-    subject = service, f"task {getattr(function, '__qualname__', 'work')}"[:LONGEST_TASK]
-    fault = Fault("Background task", "stopped", "A background task failed and was started again.")
-    while True:
-        await _record(incidents, subject, None)
-        try:
-            await work()
-        except Exception:
-            log.exception("background task failed", service=service, task=subject[1])
-            await _record(incidents, subject, fault)
-        await asyncio.sleep(RESTART_TASK_SECONDS)
-
-
-async def _record(incidents: Incidents, subject: Subject, fault: Fault | None) -> None:
-    """Record whether a task stands still, if the database is available."""
-    with contextlib.suppress(Problem):
-        await incidents.observe({subject}, {subject: fault} if fault else {})

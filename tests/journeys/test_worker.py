@@ -27,7 +27,7 @@ def start_worker(tmp_path):
 
 
 def leads(worker):
-    return "running the background tasks" in worker.told()
+    return "job started" in worker.told()
 
 
 def test_work_is_done_by_one_worker_and_taken_over_when_it_dies(start_server, start_worker, gdelt):

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.waiting import until
-from tollhouse import app, clock
+from tollhouse import clock, jobs
 from tollhouse.status.incident_store import KEPT_SECONDS, SAME_SECONDS, Fault, Incidents
 
 NOON = 1_700_000_000.0
@@ -88,8 +88,8 @@ async def test_background_task_that_fails_is_an_incident_until_it_runs_again(dat
         await asyncio.Event().wait()
 
     incidents = Incidents(database)
-    monkeypatch.setattr(app, "RESTART_TASK_SECONDS", 0.01)
-    running = asyncio.create_task(app.run_forever(incidents, "shop", task))
+    monkeypatch.setattr(jobs, "RESTART_TASK_SECONDS", 0.01)
+    running = asyncio.create_task(jobs.run_forever(incidents, "shop", task))
     await until(lambda: len(runs) == 2)
     [one] = await incidents.newest(10)
     assert (one.service, one.kind) == ("shop", "stopped")

@@ -236,4 +236,4 @@ async def test_successor_waits_for_the_last_transaction_of_a_frozen_leader(
 async def test_machine_that_vanishes_holds_no_connection_for_hours(postgres_url, open_another):
     async with open_another(postgres_url).reading() as connection:
         names = ("tcp_user_timeout", "tcp_keepalives_idle", "idle_in_transaction_session_timeout")
-        assert [await connection.scalar(text(f"SHOW {name}")) for name in names] == ["20000", "10", "2min"]
+        assert [await connection.scalar(text(f"SHOW {name}")) for name in names] == ["10000", "4", "2min"]

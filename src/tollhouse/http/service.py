@@ -53,8 +53,8 @@ class AnsweringOperation(Struct, frozen=True):
 class Service:
     """`health` gives the response of `GET /health`, and `health_schema` is its type, or a JSON Schema.
 
-    `leader_tasks` run in one process of all that share a database, `per_process_tasks` in every process that serves;
-    both run until the process ends.
+    Each of the `leader_tasks` runs in one process of all that share a database, under a lease with its function's name;
+    the `per_process_tasks` run in every process that serves. Both run until the process ends.
     `components` are the sources and datasets that the status page shows; any process may call it.
     `licence` is that of everything it returns; empty where records have their own, or none is known.
     `pages` are for people, and `front_page` is the service's entry on the host's front page; without one it has none.

@@ -1,10 +1,13 @@
 """One interface for SQLite and PostgreSQL: read and write transactions, and named locks."""
 
 import asyncio
+import os
+import secrets
+import socket
 import sqlite3
 import time
 import zlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from sqlalchemy.util import await_only
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.storage.leases import file_lease, lock_leases, row_lease, session_lock
+from tollhouse.storage.leases import file_lease, held_jobs, lock_leases, request_job, row_lease
 from tollhouse.storage.outages import is_connection_lost, is_outage
 from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
 
@@ -30,10 +33,11 @@ Transaction = AsyncConnection
 
 BUSY_TIMEOUT_SECONDS = 10
 WAL_RETRY_SECONDS = 0.005
-RETRY_LOCK_SECONDS = 0.05
+RETRY_LOCK_SECONDS = 0.1
 RETRY_BEGIN_SECONDS = 0.0005
 IDLE_IN_TRANSACTION_SECONDS = 120.0
 """A process that is frozen within a transaction holds its locks for so long."""
+_MAX_HOST = 60
 
 
 class Database:
@@ -42,6 +46,7 @@ class Database:
     def __init__(self, engine: AsyncEngine) -> None:
         self._engine = engine
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self.holder = f"{socket.gethostname()[:_MAX_HOST]}:{os.getpid()}:{secrets.token_hex(4)}"
         self._writers = asyncio.Lock()
 
     @asynccontextmanager
@@ -84,25 +89,30 @@ class Database:
 
         Raises Problem `storage-unavailable`, also from within the block when the lease is lost: see leases.
         """
-        lease = file_lease(lock_dir / f"{role}.lock") if self.is_sqlite else row_lease(self._engine, role)
+        path = lock_dir / f"{role}.lock"
+        lease = file_lease(path) if self.is_sqlite else row_lease(self._engine, role, self.holder)
         async with _as_problem(), lease as held:
             yield held
 
     @asynccontextmanager
     async def turn(self, role: str, lock_dir: Path) -> AsyncIterator[None]:
-        """Wait for the lock `role` and hold it while the block runs, which is short: the lock ends with its process.
-
-        A block that outlives its connection to PostgreSQL may overlap with the next: what it writes must bear that.
-        """
+        """Wait for the lease `role` and hold it while the block runs. See leading."""
         while True:
-            lock = (
-                file_lease(lock_dir / f"{role}.lock") if self.is_sqlite else session_lock(self._engine, _number(role))
-            )
-            async with _as_problem(), lock as held:
+            async with self.leading(role, lock_dir) as held:
                 if held:
                     yield
                     return
             await asyncio.sleep(RETRY_LOCK_SECONDS)
+
+    async def held_jobs(self) -> dict[str, str]:
+        """The jobs that a process holds on PostgreSQL, and that process; empty on SQLite. See leases."""
+        async with _as_problem():
+            return {} if self.is_sqlite else await held_jobs(self._engine)
+
+    async def request_job(self, roles: Collection[str], holds: int) -> bool:
+        """Request one of the jobs of a process that has more than the `holds` of this one; whether there is one."""
+        async with _as_problem():
+            return not self.is_sqlite and await request_job(self._engine, roles, self.holder, holds)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -5,10 +5,10 @@ import socket
 from typing import Any
 
 CONNECT_SECONDS = 10.0
-IDLE_SECONDS = 10
-PROBE_SECONDS = 5
+IDLE_SECONDS = 4
+PROBE_SECONDS = 2
 PROBES = 3
-UNANSWERED_SECONDS = 20
+UNANSWERED_SECONDS = 10
 """A peer without a sign of life for so long is gone: its transactions end, and its locks are free."""
 
 # Not as startup parameters: a pooler refuses those it does not know.

@@ -36,7 +36,6 @@ async def test_server_tells_by_itself_once_whoever_leads(tmp_path, database_url,
     settings = Settings(
         data_dir=str(tmp_path), database_url=database_url, service="defense", webhook_allow_loopback=True
     )
-    monkeypatch.setattr(app, "RETRY_LEADING_SECONDS", 0.1)
     async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
         key = (await open_context[0].keys.create("ada@example.org", tier="enterprise")).text
         house = House(
