@@ -114,7 +114,7 @@ def ours(items: Sequence[Item], questions: Sequence[tuple[str, int, int]]) -> di
     before = psutil.Process().memory_info().rss
     started = perf_counter()
     engine = TantivyEngine(SHOP)
-    engine.put(items)
+    engine.put(items, are_new=True)
     engine.publish()
     engine.merge_segments()
     built = perf_counter() - started

@@ -10,4 +10,6 @@ def engine(request, tmp_path):
     """An empty engine of each kind."""
     if request.param == "plain":
         return PlainEngine(SHOP)
-    return TantivyEngine(SHOP, tmp_path / "index" if request.param == "tantivy folder" else None)
+    tantivy = TantivyEngine(SHOP, tmp_path / "index" if request.param == "tantivy folder" else None)
+    assert tantivy.index.take_writer()
+    return tantivy

@@ -39,8 +39,7 @@ async def open_shop(database_url):
     await migrate(first._database)
     yield another
     for shop in opened:
-        if hasattr(shop, "_engine"):
-            shop.close()
+        shop.close()
         await shop._database.close()
 
 
@@ -279,39 +278,57 @@ async def test_stored_index_reads_only_later_changes(open_shop, tmp_path, monkey
 
 
 def counting(put, read):
-    def counted(shop, rows, *, is_fresh) -> None:
+    def counted(shop, rows, *, are_new) -> None:
         read.append(len(rows))
-        put(shop, rows, is_fresh=is_fresh)
+        put(shop, rows, are_new=are_new)
 
     return counted
 
 
 @pytest.mark.both_databases
-async def test_two_processes_with_one_folder_each_keep_their_own(open_shop, tmp_path):
+async def test_two_processes_share_one_index_that_one_of_them_writes(open_shop, tmp_path, monkeypatch):
     one, other = open_shop(tmp_path), open_shop(tmp_path)
     await change(one, [cloud("a")])
-    await change(other, [cloud("b")])
+    put = []
+    monkeypatch.setattr(other._engine, "put", lambda *_, **__: put.append(1))
+    refreshing = asyncio.create_task(change(other, [cloud("b")]))
+    while not refreshing.done():
+        await one.refresh()
+    await agree(other)
     await agree(one)
+    assert (one._engine.index.is_writer, other._engine.index.is_writer, put) == (True, False, [])
+
+
+async def test_another_process_takes_over_when_the_writer_ends(open_shop, tmp_path):
+    one, other = open_shop(tmp_path), open_shop(tmp_path)
+    await change(one, [cloud("a")])
+    await other.refresh()
+    one.close()
+    await change(other, [cloud("b")], ["a"])
+    assert other._engine.index.is_writer
     await agree(other)
 
 
-@pytest.mark.parametrize("damage", ["note gone", "note garbled", "index gone", "index garbled", "items lost"])
+@pytest.mark.parametrize("damage", ["link gone", "note gone", "note garbled", "index gone", "index garbled", "cut"])
 async def test_damaged_folder_is_made_anew_from_the_store(open_shop, tmp_path, damage):
     first = open_shop(tmp_path)
     await change(first, [cloud(f"p{n}", brand="Emma") for n in range(30)])
-    place = first._directory._path
-    if damage == "items lost":
-        first._engine.put([], ["p3", "p4"])
-        first._engine.publish()
     first.close()
-    if damage.startswith("note"):
-        (place / "revision.json").unlink()
+    (link,) = (tmp_path / "shop").glob("*/current")
+    place = link.resolve()
+    if damage == "link gone":
+        link.unlink()
+    if damage == "note gone":
+        (place / "publication.json").unlink()
     if damage == "note garbled":
-        (place / "revision.json").write_bytes(b"{\x00")
+        (place / "publication.json").write_bytes(b"{\x00")
     if damage == "index gone":
-        shutil.rmtree(place / "index")
+        shutil.rmtree(place)
     if damage == "index garbled":
-        (place / "index" / "meta.json").write_text("{")
+        (place / "meta.json").write_text("{")
+    if damage == "cut":
+        store = next(place.glob("*.store"))
+        store.write_bytes(store.read_bytes()[:-1])
     await agree(open_shop(tmp_path))
 
 
@@ -341,10 +358,10 @@ async def test_index_of_a_former_schema_is_deleted_when_unlocked(open_shop, tmp_
     plainer = Schema(fields=SHOP.fields, price="price")
     first = open_shop(tmp_path)
     await change(first, [cloud("a")])
+    (place,) = (tmp_path / "shop").iterdir()
     open_shop(tmp_path, plainer).close()
-    assert first._directory._path.is_dir()
+    assert place.is_dir()
     await agree(first)
-    place = first._directory._path
     first.close()
     await agree(open_shop(tmp_path, plainer))
     assert not place.exists()

@@ -30,6 +30,7 @@ _CONTEXT.set_forkserver_preload(
         "tests.payments.x402.full_disk_client",
         "tests.servers.processes",
         "tests.services.defense.alerts.dying_monitor",
+        "tests.storage.index_process",
         "tests.webhooks.delivering_client",
     ]
 )

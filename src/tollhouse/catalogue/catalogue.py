@@ -1,6 +1,7 @@
-"""A catalogue: its items in the database, the change sets that alter them, and this process's search index."""
+"""A catalogue: its items in the database, the change sets that alter them, and their search index."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
@@ -12,7 +13,6 @@ from msgspec import Struct, field
 
 from tollhouse import clock
 from tollhouse.catalogue import store
-from tollhouse.catalogue.index_directory import IndexDirectory, IndexRevision
 from tollhouse.catalogue.items import (
     Item,
     display_number,
@@ -35,8 +35,12 @@ REFRESH_SECONDS = 0.5
 BATCH = 2_000
 # After this many rows the index segments are merged at once.
 MERGE_AFTER_ROWS = 20_000
-# An index that is built from the start shows its rows each time that this many more are in it.
+# An index that is built for the first time shows its rows once it has so many, and each time that half as many came.
 PART_ROWS = 10_000
+# The memory of so many changed rows is freed before the others are read.
+COMMIT_ROWS = 25_000
+# A process whose index another one writes looks for its publications so often, and does not wait longer.
+AWAIT_SECONDS, AWAIT_AT_MOST_SECONDS = 0.05, 10.0
 # A search in a larger catalogue runs in a thread: it could block the event loop.
 THREAD_ABOVE_ITEMS = 30_000
 
@@ -121,6 +125,25 @@ def _take(schema: Schema, diff: ItemDiff, known: StoredItem | None, item: Item, 
         diff.price_rows.append({"item_id": row.id, "at": at, "price_micros": price[0], "current_micros": price[1]})
 
 
+class IndexState(Struct, frozen=True):
+    """What an index shows: the epoch, which every database has its own of, and the revision; 0 while it is built.
+
+    `progress` are the rows in an index that is built for the first time, and the rows in the database.
+    """
+
+    epoch: str = ""
+    revision: int = 0
+    progress: tuple[int, int] | None = None
+
+    def is_before(self, later: "IndexState") -> bool:
+        """Whether the later revision can be reached by applying changes."""
+        return self.epoch == later.epoch and 0 < self.revision <= later.revision
+
+    @classmethod
+    def decode(cls, about: bytes) -> "IndexState":
+        return msgspec.json.decode(about, type=cls) if about else cls()
+
+
 class PricePoint(Struct, frozen=True):
     """An item's price from a time on, in the currency's unit."""
 
@@ -130,24 +153,23 @@ class PricePoint(Struct, frozen=True):
 
 
 class Catalogue:
-    """Searches use this process's index only; `refresh` and `follow` bring it to the database's revision.
+    """Searches use the index only; `refresh` and `follow` bring it to the database's revision.
 
-    With `folder` the index is kept on disk between runs, and a start reads only later changes; without it the index is
-    in memory. Several processes may use the same folder: each takes its own directory in it. While the index is built
-    from the start, it shows the rows that it has, and `filled` says how many.
+    With `folder` the index is on disk. The processes of a machine share it: one of them applies the changes, and all
+    show them. Without `folder` the index is in the memory of this process. While the index is built for the first time,
+    it shows the rows that it has, and `filled` states how many.
     """
 
     def __init__(self, name: str, schema: Schema, database: Database, folder: Path | None = None) -> None:
         self.name = name
         self.schema = schema
         self._database = database
-        self._directory = IndexDirectory(folder, schema) if folder else None
-        self._engine = self._directory.engine(schema) if self._directory else TantivyEngine(schema)
-        self._shown = self._directory.read_revision() if self._directory else IndexRevision()
+        self._engine = TantivyEngine(schema, folder)
+        self._shown = IndexState.decode(self._engine.index.about)
         self._refreshing = asyncio.Lock()
         self._is_checked = False
         self.filled: tuple[int, int] | None = None
-        """Rows in the index and rows in the database while the first index of this process is built from the start."""
+        """Rows in the index and rows in the database while the index is built for the first time."""
 
     @property
     def revision(self) -> tuple[str, int]:
@@ -239,64 +261,94 @@ class Catalogue:
         return digests
 
     async def follow(self) -> None:
-        """Refresh the index periodically until cancelled."""
-        while True:
-            try:
-                await self.refresh()
-            except Problem as problem:
-                log.warning("catalogue not refreshed", catalogue=self.name, detail=problem.detail)
-            await asyncio.sleep(REFRESH_SECONDS)
+        """Refresh the index periodically until cancelled; then let another process write it."""
+        try:
+            while True:
+                try:
+                    await self.refresh()
+                except Problem as problem:
+                    log.warning("catalogue not refreshed", catalogue=self.name, detail=problem.detail)
+                await asyncio.sleep(REFRESH_SECONDS)
+        finally:
+            self.close()
 
     async def refresh(self) -> None:
-        """Bring the index to the database's revision. A change set becomes visible as a whole."""
-        async with self._refreshing, self._database.reading() as connection:
-            now = IndexRevision(*await store.read_revision(connection, self.name))
-            if now == self._shown and self._is_checked:
-                return
+        """Bring the index to the database's revision. A change set becomes visible as a whole.
+
+        While another process writes the index, this waits for it, but not longer than ten seconds.
+        """
+        until = time.monotonic() + AWAIT_AT_MOST_SECONDS
+        async with self._refreshing:
+            while True:
+                if await self._catch_up() or time.monotonic() > until:
+                    return
+                await asyncio.sleep(AWAIT_SECONDS)
+
+    def close(self) -> None:
+        """Let another process write the index. The catalogue cannot be refreshed afterwards."""
+        self._engine.index.close()
+
+    async def _catch_up(self) -> bool:
+        """Whether the index now shows the revision of the database."""
+        async with self._database.reading() as connection:
+            now = IndexState(*await store.read_revision(connection, self.name))
+            await asyncio.to_thread(self._reload)
+            if now == self._shown and (self._is_checked or not self._engine.index.is_writer):
+                await asyncio.to_thread(self._engine.tidy)
+                return True
+            if not await asyncio.to_thread(self._engine.index.take_writer):
+                return False
+            await asyncio.to_thread(self._reload)
             await self._update_index(connection, now)
             if not self._is_checked and len(self) != await store.count_items(connection, self.name):
                 # The folder was modified, or the database was restored from a backup.
                 log.warning("catalogue index differs from the database; rebuilding", catalogue=self.name)
-                self._shown = IndexRevision()
+                self._shown = IndexState()
                 await self._update_index(connection, now)
             self._is_checked = True
+            return True
 
-    def close(self) -> None:
-        """Release the folder. The catalogue cannot be used afterwards."""
-        del self._engine
-        if self._directory:
-            self._directory.close()
+    def _reload(self) -> None:
+        self._engine.reload()
+        self._shown = IndexState.decode(self._engine.index.about)
+        self.filled = self._shown.progress
 
-    async def _update_index(self, connection: Transaction, now: IndexRevision) -> None:
+    async def _update_index(self, connection: Transaction, now: IndexState) -> None:
         if now == self._shown:
             return
         since = self._shown.revision if self._shown.is_before(now) else 0
+        total = 0
         if not since:
             await asyncio.to_thread(self._engine.clear)
-        total = 0 if since or self._is_checked else await store.count_items(connection, self.name)
+            # An index that shows every row of an earlier revision shows them until it is replaced.
+            total = 0 if self._shown.revision else await store.count_items(connection, self.name)
         self.filled = (0, total) if total else None
-        taken = 0
+        taken, next_part, uncommitted = 0, PART_ROWS, 0
         async for rows in self._rows(connection, since):
-            await asyncio.to_thread(self._put, rows, is_fresh=not since)
-            if total and taken // PART_ROWS < (taken + len(rows)) // PART_ROWS:
-                await asyncio.to_thread(self._engine.publish)
-                self.filled = min(taken + len(rows), total), total
-            taken += len(rows)
+            await asyncio.to_thread(self._put, rows, are_new=not since)
+            taken, uncommitted = taken + len(rows), uncommitted + len(rows)
+            if total:
+                self.filled = min(taken, total), total
+            if total and taken >= next_part:
+                next_part = taken * 3 // 2
+                await asyncio.to_thread(self._engine.publish, msgspec.json.encode(IndexState(progress=self.filled)))
+            elif since and uncommitted >= COMMIT_ROWS:
+                uncommitted = 0
+                await asyncio.to_thread(self._engine.index.commit)
         await asyncio.to_thread(self._show, now, merge=taken >= MERGE_AFTER_ROWS)
-        self.filled = None
         log.info("catalogue refreshed", catalogue=self.name, revision=now.revision, rows=taken, items=len(self))
 
-    def _put(self, rows: list[StoredItem], *, is_fresh: bool) -> None:
+    def _put(self, rows: list[StoredItem], *, are_new: bool) -> None:
         present = [row.item(self.schema) for row in rows if not row.removed]
-        self._engine.put(present, [] if is_fresh else [row.id for row in rows if row.removed])
+        removed = [] if are_new else [row.id for row in rows if row.removed]
+        self._engine.put(present, removed, are_new=are_new)
 
-    def _show(self, now: IndexRevision, *, merge: bool) -> None:
-        self._engine.publish()
+    def _show(self, now: IndexState, *, merge: bool) -> None:
+        self._engine.publish(msgspec.json.encode(now))
         if merge:
             self._engine.merge_segments()
-        if self._directory:
-            self._directory.save_revision(now)
-        self._shown = now
+        self._reload()
+        self._shown, self.filled = now, None
 
     async def _rows(self, connection: Transaction, since: int) -> AsyncIterator[list[StoredItem]]:
         after = (since + 1, "") if since else (0, "")

@@ -7,6 +7,7 @@ every row as a row, and some rows as a sample.
 """
 
 from functools import cache, cached_property
+from hashlib import sha256
 from typing import Any
 from zlib import crc32
 
@@ -19,6 +20,7 @@ from tantivy import Schema as IndexSchema
 from tollhouse.catalogue import items
 from tollhouse.catalogue.items import Comparable, Item
 from tollhouse.catalogue.schema import Field, FieldType, Schema
+from tollhouse.catalogue.tokens import plain_analyzer, stemming_analyzer
 
 # Increase when columns change: an index with another number is rebuilt.
 LAYOUT = 3
@@ -30,6 +32,7 @@ ROWS = "rows"
 ANY_ROW, SAMPLE = "any", "sample"
 BODY = "body"
 STEMMED, UNSTEMMED = "stemmed", "unstemmed"
+TOKENIZERS = {STEMMED: stemming_analyzer(), UNSTEMMED: plain_analyzer()}
 
 # One row in this many is in the sample, chosen by a hash of its id.
 SAMPLED = 128
@@ -42,6 +45,11 @@ Hit = tuple[Any, Any]
 # An aggregation that counts the matching rows, to be run together with others.
 TOTAL = "#"
 COUNT = {TOTAL: {"value_count": {"field": "id"}}}
+
+
+def layout(schema: Schema) -> str:
+    """The same for indexes with the same columns and rows."""
+    return sha256(msgspec.json.encode((LAYOUT, schema), order="deterministic")).hexdigest()[:16]
 
 
 def stems_column(name: str) -> str:

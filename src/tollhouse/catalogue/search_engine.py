@@ -1,13 +1,11 @@
 """The search engine of a catalogue, with tantivy."""
 
-import ctypes
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from msgspec import Struct
-from tantivy import Document, Index, Occur
+from tantivy import Document, Occur
 from tantivy import Query as IndexQuery
 
 from tollhouse.catalogue import facets, index, search
@@ -18,13 +16,12 @@ from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
 from tollhouse.catalogue.term_matching import Matcher
-from tollhouse.catalogue.tokens import Word, plain_analyzer, query_words, stemming_analyzer, text_words
+from tollhouse.catalogue.tokens import Word, query_words, text_words
+from tollhouse.storage.shared_index import SharedIndex
 
 # Equal titles are returned once, so more are read than returned.
 READ_AHEAD = 3
 MAX_SUGGESTIONS = 50
-# Enough for a million products per segment. Memory is allocated as needed; every segment makes each search slower.
-WRITER_BYTES = 900_000_000
 
 
 class _Snapshot(Struct, frozen=True):
@@ -37,55 +34,51 @@ class TantivyEngine:
     """Stores prepared items and searches them. Every engine must pass tests/catalogue/test_conformance.py.
 
     One writer, any number of readers in other threads. A reader sees one publication consistently. The index is in
-    memory, or in `folder`, which is created if missing and must not be shared.
+    memory, or in `folder`, where other processes may use it too: a `SharedIndex`.
     """
 
     def __init__(self, schema: Schema, folder: Path | None = None) -> None:
         self._schema = schema
         self._columns = index.build_index_schema(schema)
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
         # Segments are sorted by id, so that equal rows come in order of id.
-        self._index = Index(self._columns, path=str(folder) if folder else None, sort_by_field="id")
-        self._index.register_tokenizer(index.STEMMED, stemming_analyzer())
-        self._index.register_tokenizer(index.UNSTEMMED, plain_analyzer())
-        self._writer = self._index.writer(WRITER_BYTES, 1)
+        self.index = SharedIndex(
+            folder, self._columns, layout=index.layout(schema), tokenizers=index.TOKENIZERS, sort_by="id"
+        )
         self._snapshot = self._take_snapshot()
-        # Ids added to an index that was empty, until they are published.
-        self._first: set[str] | None = None if len(self) else set()
 
-    def put(self, upserts: Iterable[Item], removals: Iterable[str] = ()) -> None:
-        """Insert prepared items, replacing those with the same id, and remove others."""
+    def put(self, upserts: Iterable[Item], removals: Iterable[str] = (), *, are_new: bool = False) -> None:
+        """Insert prepared items, replacing those with the same id unless they `are_new`, and remove others."""
+        writer = self.index.writer
         for identity in removals:
-            self._writer.delete_documents_by_term("id", identity)
+            writer.delete_documents_by_term("id", identity)
         for item in upserts:
-            # The writer needs more than a kilobyte of memory per removal until `publish`, so new ids of the first fill
-            # are not removed.
-            if self._first is not None and item["id"] not in self._first:
-                self._first.add(item["id"])
-            else:
-                self._writer.delete_documents_by_term("id", item["id"])
-            row = index.index_row(self._schema, item)
-            self._writer.add_document(Document.from_dict(row, self._columns))
+            # The writer needs more than a kilobyte of memory per removal until it commits.
+            if not are_new:
+                writer.delete_documents_by_term("id", item["id"])
+            writer.add_document(Document.from_dict(index.index_row(self._schema, item), self._columns))
 
     def clear(self) -> None:
-        self._writer.delete_all_documents()
-        self._first = set()
+        self.index.clear()
 
-    def publish(self) -> None:
+    def publish(self, about: bytes = b"") -> None:
         """Make all changes since the last call visible at once."""
-        self._writer.commit()
-        self._first = None
+        self.index.publish(about)
         self._snapshot = self._take_snapshot()
+
+    def reload(self) -> None:
+        """Show what another process has published."""
+        if self.index.reload():
+            self._snapshot = self._take_snapshot()
+
+    def tidy(self) -> None:
+        """Show segments that were merged in the meantime."""
+        if self.index.tidy():
+            self._snapshot = self._take_snapshot()
 
     def merge_segments(self) -> None:
         """Merge index segments for faster searches. Useful after many rows."""
-        self._writer.wait_merging_threads()
-        self._writer = self._index.writer(WRITER_BYTES, 1)
+        self.index.merge_segments()
         self._snapshot = self._take_snapshot()
-        # Return freed memory to the system: filling an index needs twice its size, and glibc would keep it.
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
 
     def find(self, query: CatalogueQuery) -> SearchResult:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
@@ -123,8 +116,7 @@ class TantivyEngine:
         return len(self._snapshot.view)
 
     def _take_snapshot(self) -> _Snapshot:
-        self._index.reload()
-        view = View(self._schema, self._columns, self._index.searcher())
+        view = View(self._schema, self._columns, self.index.searcher)
         matcher = Matcher(view)
         return _Snapshot(view, matcher, Suggester(view, matcher))
 

@@ -56,7 +56,7 @@ async def open_mattress(context: AppContext) -> Service:
     Raises RetailersError if the file of retailers is malformed.
     """
     settings = context.settings
-    catalogue = open_catalogue(context.database)
+    catalogue = open_catalogue(context.database, Path(context.settings.data_dir) / "index" / CATALOGUE)
     if settings.recorded is not False:
         await load_demonstration(context.database, catalogue)
     await catalogue.refresh()
@@ -87,9 +87,9 @@ async def open_mattress(context: AppContext) -> Service:
     )
 
 
-def open_catalogue(database: Database) -> Catalogue:
-    """The service's catalogue. It is empty until its first `refresh`."""
-    return Catalogue(CATALOGUE, MATTRESSES, database)
+def open_catalogue(database: Database, folder: Path | None = None) -> Catalogue:
+    """The service's catalogue, its index in `folder` or in memory. It is empty until its first `refresh`."""
+    return Catalogue(CATALOGUE, MATTRESSES, database, folder)
 
 
 async def _health(context: AppContext, view: CatalogueView) -> Health:
