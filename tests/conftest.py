@@ -26,6 +26,7 @@ pytest_plugins = [
 LONG = (
     "journeys/test_schemathesis",
     "console/test_looks",
+    "cluster",
     "attacks",
     "faults",
     "payments/crashes",
