@@ -14,7 +14,7 @@ from tollhouse.questions.frames import (
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.query import Among, Condition, Related, Test
+from tollhouse.questions.query import EVERYTHING, Among, Condition, Related, Test
 from tollhouse.questions.relations import ANY, Relations, leads, transitive
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -265,6 +265,8 @@ class Clauses(Relations):
             is_verb = concept == "how_many" and item.text.lower() == "counts" and "who" in self.forms
             if concept in FORMS and self.than_at != self.i and not is_verb:
                 self.forms.setdefault(concept, self.i)
+        if "if" in concepts:
+            self._light_since_part = False
         if any(concept in NEGATIONS for concept in concepts):
             following = self.at(self.i + 1)
             if "not" in concepts and frame.parts and (following is None or following.says(".", "?", "!", ",", ";")):
@@ -463,7 +465,7 @@ class Clauses(Relations):
             return self._nested_party(frame)
         meanings = self._values_for(item, frame)
         if not meanings:
-            return False
+            return self._carries(item, frame)
         meaning = meanings[0]
         if meaning.role == "range":
             self.add(frame, range_test(meaning.name, *meaning.value, words=item.text), meaning.name, item.text)
@@ -479,6 +481,18 @@ class Clauses(Relations):
         self.add(frame, test, meaning.name, item.text)
         noun = item.find("kind")
         frame.has_noun = frame.has_noun or (noun is not None and noun.name == frame.kind)
+        return True
+
+    def _carries(self, item: Item, frame: Frame) -> bool:
+        """What only links have, where no relation is named: "firms that sell cooling equipment"."""
+        meaning = item.find("value")
+        relation = self.linker.relations.get(meaning.relation) if meaning is not None else None
+        is_named = any(each.find("party", "verb") for each in self.items)
+        if meaning is None or relation is None or relation.source != frame.kind or not frame.has_noun or is_named:
+            return False
+        tied = self._test(meaning.kind, [meaning], item.text)
+        link = Related(relation.name, outgoing=True, to=EVERYTHING, link=(tied,), words=item.text)
+        self.add(frame, link, relation.name, item.text)
         return True
 
     def _value_elsewhere(self, item: Item, meaning: Meaning, test: Test, frame: Frame) -> bool:

@@ -80,8 +80,7 @@ def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
 def with_earlier(query: Query, before: Query | None) -> Query:
     """The query with the figures before it, for a sum or difference of them; or with the list before it."""
     if isinstance(before, List) and isinstance(query, List):
-        first, second = named_in(before.rows.where), named_in(query.rows.where)
-        is_pair = first is not None and second is not None and first.values != second.values
+        is_pair = before.rows.kind == query.rows.kind and before.rows.where != query.rows.where
         return msgspec.structs.replace(query, earlier=(before.rows,)) if is_pair else query
     if not isinstance(before, Figure) or not isinstance(query, Figure) or before.measure != query.measure:
         return query
@@ -158,6 +157,8 @@ def _changed_form(  # noqa: PLR0911
     """The query before with another measure, order or limit, where that is all that the question says."""
     if frame.parts or frame.has_noun or frame.is_named or frame.requested:
         return None
+    if isinstance(before, List) and before.earlier and "how_many" in forms:
+        before = Figure(before.rows, earlier=before.earlier)
     if isinstance(before, Figure) and before.earlier and not {"sum", "both", "difference"}.isdisjoint(forms):
         sides = (*reversed(before.earlier), before.rows)
         is_difference = "difference" in forms

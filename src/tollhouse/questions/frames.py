@@ -223,6 +223,7 @@ class FrameReader:
         self.items = _single_negations(linked)
         self.has_limit = False
         self._mentioned: Condition | None = None
+        self._subject: Condition | None = None
         self.than_at = self._place_of_than()
         self.averages = any(item.says("average", "median") for item in self.items)
         self.is_compared = self.than_at >= 0

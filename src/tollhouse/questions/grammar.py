@@ -10,6 +10,7 @@ from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
+from tollhouse.questions.idioms import with_plain_forms
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
@@ -40,7 +41,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
-from tollhouse.questions.sentences import focused, with_plain_forms, with_quoted_words, without_ellipsis
+from tollhouse.questions.sentences import focused, with_orders, with_quoted_words, without_ellipsis
 from tollhouse.questions.vocabulary import Operation
 
 # Forms that ask for a number: no text answers for the rows.
@@ -64,7 +65,11 @@ def read_question(
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
     if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
         return Refusal("unclear")
-    linked = with_quoted_words(focused(with_plain_forms(linker.link(text, now, hours))), linker)
+    linked = with_quoted_words(focused(with_orders(with_plain_forms(linker.link(text, now, hours), linker))), linker)
+    return read_linked(linked, linker, before)
+
+
+def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> Reading | Refusal:
     linked, left_out = without_ellipsis(linked)
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
@@ -155,6 +160,9 @@ class _Question:
     def refusal(self) -> Refusal | None:  # noqa: PLR0911
         """Why the question has no query; None where it has one."""
         forms, clauses = self._forms, self._clauses
+        if clauses.operations and self._named(anywhere=True):
+            # What is said of a case around the operation and its rows only words it.
+            clauses.unknown = [item for item in clauses.unknown if not item.text.islower()]
         # What would happen in a case that an operation works out is no prediction.
         works_out = any(item.says("if", "without", "in", "from") for item in self._items)
         for reason in _REFUSED if not clauses.operations else _REFUSED[:1] if works_out else _REFUSED[::2]:
@@ -331,6 +339,8 @@ class _Question:
         if not isinstance(before, List) or not before.earlier or not ({"common", "both", "share"} & self._forms.keys()):
             return None
         named = [named_in(rows.where) for rows in (*before.earlier, before.rows)]
+        if None in named:
+            return None
         link = links[0] if len(links) == 1 else None
         if not isinstance(link, Related) or link.to != EVERYTHING:
             return None
@@ -605,7 +615,7 @@ class _Question:
         least, most = operation.rows
         sets = [Rows(frame.kind, test) for test in self._named(anywhere=least > 1)]
         if least < 2:
-            sets = self._cause_and_effect(most) if len(sets) > 1 else self._only_set()
+            sets = self._cause_and_effect(most)
         if len(sets) < least:
             return None
         numbers = [item.number for item in self._items if item.number is not None]
@@ -646,28 +656,31 @@ class _Question:
         operation = self._linker.operations[self._clauses.operations[0][0].name]
         return operation.rows == (0, 0) and self._frame.has_noun and self._frame.order is not None
 
-    def _only_set(self) -> list[Rows]:
-        """The rows that the question is about; "without X" is about X."""
-        parts = [part.condition.of if isinstance(part.condition, Not) else part.condition for part in self._frame.parts]
-        return [Rows(self._frame.kind, all_of(parts))] if parts else []
+    def _rows_of(self, parts: Sequence[Part]) -> list[Rows]:
+        """The rows that are named in parts; without names those that are described."""
+        inner = [one for part in parts for one in _inside(part.condition)]
+        named = [one for part in parts if part.key == "id" for one in _inside(part.condition)]
+        linked = [one.to if isinstance(one, Related) else one for one in inner]
+        for among in (named, inner, linked):
+            values = [value for one in among if isinstance(one, Test) and one.attribute == "id" for value in one.values]
+            if values:
+                return [Rows(self._frame.kind, Test("id", "is", tuple(dict.fromkeys(values))))]
+        return [Rows(self._frame.kind, all_of(inner))] if inner else []
 
     def _cause_and_effect(self, most: int) -> list[Rows]:
-        """All named rows together; or, of a question whether one follows from the other, the two apart."""
-        named = self._named()
-        after = [
-            part.at
-            for part in self._frame.parts
-            if any(item.says("if", "without") for item in self._items[max(0, part.at - 2) : part.at])
-        ]
-        if most < 2 or not after:
-            return [Rows(self._frame.kind, Test("id", "is", tuple(value for test in named for value in test.values)))]
-        causes = [part for part in self._frame.parts if part.at in after]
-        others = [part for part in self._frame.parts if part.at not in after]
-        sides = [
-            [part.condition.of if isinstance(part.condition, Not) else part.condition for part in side]
-            for side in (causes, others)
-        ]
-        return [Rows(self._frame.kind, all_of(side)) for side in sides if side]
+        """The rows of the case that is supposed, and apart from them other rows that are named."""
+        start = next((i for i, item in enumerate(self._items) if item.says("if", "without")), None)
+        parts = self._frame.parts
+        if start is None:
+            return self._rows_of(parts)
+        ends = (
+            i for i in range(start, len(self._items)) if self._items[i].says(",", ":", "?", ".", ";", "who", "which")
+        )
+        end = next(ends, len(self._items))
+        causes = [part for part in parts if start < part.at <= end]
+        effects = [part for part in parts if part.key == "id" and part not in causes]
+        sides = [*self._rows_of(causes or parts), *(self._rows_of(effects) if causes else ())]
+        return sides[:most]
 
     def _named(self, *, anywhere: bool = False) -> list[Test]:
         """The rows that are named, each by itself, in the order of the question. `anywhere`: also by relations."""

@@ -24,6 +24,8 @@ from tollhouse.questions.vocabulary import Relation
 Operands: TypeAlias = list[tuple[str, bool, Condition]]
 _COMPARATIVES = ("comparative_more", "comparative_less")
 ANY: Operands = [("", False, EVERYTHING)]
+# So many words at most say what a relation carries.
+MOST_GOODS = 6
 
 
 class Relations(Quantities):
@@ -333,7 +335,7 @@ class Relations(Quantities):
         passive = self._is_passive(at, relation)
         self.i += 1
         transitive = self._take_transitive()
-        tied = self._links(meaning.relation)
+        tied = (self._goods(meaning) if meaning.kind else []) or self._links(meaning.relation)
         by = self.at(self.i)
         passive = passive or (by is not None and by.says("by") and not by.says("of"))
         is_source = bool(meaning.value) != passive
@@ -348,10 +350,8 @@ class Relations(Quantities):
         tied += self._links(meaning.relation)
         if operands and frame.subject is None and self._fronted(frame):
             is_source = not is_source
-        following = self.at(self.i)
-        if at == 0 and operands and following is not None and self._names(following):
-            # The verb leads a question: its subject stands before its object.
-            is_source = not is_source
+        is_source ^= at == self._first_said() and bool(operands) and self._precedes_object()
+        self._share_operands(frame, operands)
         subject = None if operands else self._take_subject(frame)
         if subject is not None:
             is_source ^= not self._is_object(at - 1)
@@ -364,6 +364,12 @@ class Relations(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or ANY, at=at)
         return True
+
+    def _share_operands(self, frame: Frame, operands: Operands) -> None:
+        """Give a verb without rows those of the verb that is joined to it: "supply or buy from X"."""
+        last = frame.parts[-1] if frame.parts and self._conjunction else None
+        if last is not None and operands and isinstance(last.condition, Related) and last.condition.to == EVERYTHING:
+            last.condition = self._related(last.condition, operands)
 
     def _is_object(self, place: int) -> bool:
         """As in "wer hat in X investiert": where the verb stands last, a name after a preposition is its object."""
@@ -388,15 +394,25 @@ class Relations(Quantities):
         counted = is_auxiliary and before is not None and before.says("how_many", "difference")
         return counted and item.find("attribute") is not None
 
+    def _precedes_object(self) -> bool:
+        """Whether a name follows the rows of a verb that leads a question: its subject stands before its object."""
+        place = self.skip_light(self.i)
+        if (item := self.at(place)) is not None and item.find("transitive"):
+            item = self.at(self.skip_light(place + 1))
+        return item is not None and self._names(item)
+
+    def _first_said(self) -> int:
+        """Where the question begins after a greeting."""
+        said = (i for i, item in enumerate(self.items) if not item.find("mark") and not item.says("greeting", "filler"))
+        return next(said, 0)
+
     def _fronted(self, frame: Frame) -> bool:
         """Whether the question begins with the object, and what follows the verb is its subject: "a quién vende X"."""
         if frame.is_nested or frame.is_named:
             return False
         if "whom" in self.forms:
             return self.items[self.forms["whom"]].text.lower() not in {"whom", "to whom", "by whom"}
-        first = next(
-            (i for i, item in enumerate(self.items) if not item.find("mark") and not item.says("greeting", "filler")), 0
-        )
+        first = self._first_said()
         following = self.at(first + 1)
         asks = following is not None and following.says("which", "who", "how_many")
         return asks and self.items[first].says("to") and ("how_many" in self.forms or "which" in self.forms)
@@ -447,14 +463,29 @@ class Relations(Quantities):
         """A verb whose preposition stands elsewhere: "to whom does X sell", "sell chips to X"."""
         for meaning in item.meanings:
             if meaning.role == "stranded" and any(meaning.kind in other.text.lower().split() for other in self.items):
-                return Meaning("verb", meaning.name, value=meaning.value, relation=meaning.relation)
+                return Meaning("verb", meaning.name, meaning.kind, meaning.value, meaning.relation)
         return None
+
+    def _goods(self, verb: Meaning) -> list[Test]:
+        """What stands between a verb and its preposition: "sell anything to X", "leases data centres to X"."""
+        for place in range(self.i, min(self.i + MOST_GOODS, len(self.items))):
+            item = self.items[place]
+            if item.text.lower() == verb.kind and place > self.i:
+                goods, self.i = self.items[self.i : place], place
+                return [test for each in goods if (test := self._link_value(each, verb.relation))]
+            is_goods = item.find("value", "attribute") or item.says("anyone", "all", "filler", "and", "or")
+            if not is_goods or self._names(item) or item.find("kind", "party"):
+                return []
+        return []
 
     def _take_subject(self, frame: Frame) -> Condition | None:
         """The rows before a verb without an object, where the question asks for the object: "who does X supply"."""
         if frame.subject is not None:
             part, frame.subject = frame.subject, None
+            self._subject = part.condition
             return part.condition
+        if self._conjunction and self._subject is not None:
+            return self._subject  # "does X both buy from and sell to"
         is_end = self.at(self.skip_light(self.i)) is None or self.items[self.skip_light(self.i)].says("?")
         if frame.is_named and not frame.has_noun and ({"who", "which"} & self.forms.keys() or is_end):
             frame.is_named = False
@@ -570,7 +601,7 @@ class Relations(Quantities):
         while (item := self.at(self.i)) is not None:
             following = self.at(self.i + 1)
             bare_but = item.says("but") and following is not None and following.find("value", "party")
-            if not first and (item.says("except") or bare_but):
+            if item.says("except") or (bare_but and not first):
                 return "", False
             if conjunction and item.says("be", "do") and not item.says("filler", "of", "to"):
                 return "", False

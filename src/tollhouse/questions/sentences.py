@@ -27,7 +27,6 @@ _ASKS = (
     *("share", "compare", "difference", "happened", "summary", "timeline", "most", "least"),
 )
 _WISHES = ("need", "want", "like", "wish", "wonder", "know", "wondering")
-_AND_ONLY = (["one", "and"], ["first", "and"], ["sole", "and"])
 # So many words lead in at most, and so many end a question that ask for consent.
 MOST_LED_IN = 6
 MOST_TAGGED = 3
@@ -113,20 +112,10 @@ def _leads_in(head: Sequence[Item], rest: Sequence[Item], *, starts_wish: bool) 
     return any(item.find("kind", "party", "verb", "operation", "attribute") for item in rest)
 
 
-def with_plain_forms(linked: Linked) -> Linked:
-    """The text with idioms of the grammar in their plain form.
-
-    "One and only" is "only", and "when you rank them all by", "sorted according to" are one phrase of order.
-    """
+def with_orders(linked: Linked) -> Linked:
+    """The text with each clause of order as one phrase: "when you rank them all by", "sorted according to"."""
     items: list[Item] = []
     for item in linked.items:
-        if item.text.lower() == "single" and items and items[-1].says("which"):
-            continue
-        if item.says("only", "exactly") and [each.text.lower() for each in items[-2:]] in (
-            ["one", "and"],
-            ["first", "and"],
-        ):
-            del items[-2:]
         start = _start_of_order(items) if item.says("by", "order_by") else len(items)
         if start < len(items):
             words = " ".join(each.text for each in (*items[start:], item))
