@@ -1,9 +1,8 @@
 """A real upstream, a real chain and a real server between them."""
 
 import asyncio
-import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +40,6 @@ class Toll:
     key: str
     agent: Agent
     agent_id: str
-    start_upstream: Callable[[], subprocess.Popen[bytes]]
-    upstream: subprocess.Popen[bytes]
-    start_server: Callable[[], ForkedProcess]
-    server: ForkedProcess
 
     @property
     def keyed(self) -> dict[str, str]:
@@ -104,14 +99,9 @@ async def toll(_folder: Path) -> AsyncIterator[Toll]:
         variables |= {"UPSTREAM_URL": f"http://127.0.0.1:{upstream_port}", "PATH": "/usr/bin:/bin",
                       "TOLLHOUSE_FREE_PER_IP_PER_DAY": "0"}  # fmt: skip
 
-        def start_upstream() -> subprocess.Popen[bytes]:
-            return subprocess.Popen([sys.executable, str(UPSTREAM), str(upstream_port)])
-
-        def start_server() -> ForkedProcess:
-            return ForkedProcess(proxied_app.serve, port, cwd=_folder, variables=variables,
-                                 stdout=_folder / "out.log", stderr=_folder / "err.log")  # fmt: skip
-
-        upstream, server = start_upstream(), start_server()
+        upstream = await asyncio.create_subprocess_exec(sys.executable, str(UPSTREAM), str(upstream_port))
+        server = ForkedProcess(proxied_app.serve, port, cwd=_folder, variables=variables,
+                               stdout=_folder / "out.log", stderr=_folder / "err.log")  # fmt: skip
         settings = Settings(**chosen, background_work=False)
         limits = httpx2.Limits(max_connections=None)
         async with (
@@ -123,15 +113,14 @@ async def toll(_folder: Path) -> AsyncIterator[Toll]:
             deposit = Transfer("deposit:test", TREASURY, agent_account(agent_id), 1_000_000, "deposit")
             await context.ledger.move(deposit)
             key = (await context.keys.create("ada@example.org", "enterprise", "")).text
-            made = Toll(port, upstream_port, chain, context, client, key, agent, agent_id, start_upstream, upstream,
-                        start_server, server)  # fmt: skip
+            made = Toll(port, upstream_port, chain, context, client, key, agent, agent_id)
             try:
                 await until(lambda: _answers(made))
                 yield made
             finally:
-                made.server.kill_group()
-                made.upstream.kill()
-                made.upstream.wait()
+                server.kill_group()
+                upstream.kill()
+                await upstream.wait()
 
 
 async def _answers(toll: Toll) -> bool:

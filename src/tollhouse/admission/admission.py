@@ -1,11 +1,12 @@
 """Admission: authenticate, check limits, handle, then settle or release. The only module that knows the sequence."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from tollhouse import tracing
+from tollhouse import clock, tracing
 from tollhouse.accounts import sign_in
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
@@ -24,11 +25,11 @@ from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.attempts import Attempts
-from tollhouse.metering.meter import Reservation, Verdict
+from tollhouse.metering.meter import Reservation, Verdict, Windows
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.stored_response import GRACE_SECONDS, StoredResponse
 from tollhouse.payments.x402.claims import PaidResponse
 from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.payments import X402
@@ -38,6 +39,7 @@ T = TypeVar("T")
 
 # A call that ends in one of these statuses or in 5xx does not count.
 _UNCOUNTED = frozenset({401, 402, 403, 429})
+_ONE_A_MINUTE = Windows(None, 1)
 
 
 class Admission:
@@ -49,7 +51,6 @@ class Admission:
         self._meter = context.meter
         self._attempts = Attempts(context.meter, settings.failed_attempts_per_minute)
         self._windows_of = context.plans.windows_of
-        self._reopening: set[str] = set()
         self._address = address_reader(settings.trusted_networks())
 
     async def admit(self, call: Call) -> Admitted:
@@ -178,6 +179,8 @@ class Admission:
             answer = await self._reopened(call, visitor, partial(x402.release, paid))
             if costs_nothing(answer, call.request):
                 return Admitted(answer, usage)
+            if is_passed_stream(answer):
+                answer.stream = MeteredStream(answer, on_piece=partial(x402.hold, paid))
         delivered, undelivered = partial(x402.delivered, paid), partial(x402.undelivered, paid)
         return Admitted(_with_headers(answer, paid.headers), usage, delivered, undelivered)
 
@@ -233,7 +236,7 @@ class Admission:
         if claim.stored is not None:
             usage = self._usage(caller, await self._uncount(reservation))
             if claim.stored.reopens:
-                return await self._reopened_on_credit(call, caller, claim, usage)
+                return await self._reopened_on_credit(call, caller, claim, claimed, usage)
             return Admitted(from_stored(claim.stored), usage, claim.delivered)
         call.request.watch_disconnect()
         answer = await self._counted(reservation, caller, lambda: self._charged(claim, call, caller, address))
@@ -266,17 +269,30 @@ class Admission:
             await claim.charge(stored, cost_micros)
         call.charged_micros = cost_micros
 
-    async def _reopened_on_credit(self, call: Call, caller: WalletCaller, claim: Claim, usage: Headers) -> Admitted:
-        """The answer to a call that was charged but did not have all of it; one at a time."""
-        if claim.id in self._reopening:
+    async def _reopened_on_credit(
+        self, call: Call, caller: WalletCaller, claim: Claim, claimed: Callable[[], Awaitable[Claim]], usage: Headers
+    ) -> Admitted:
+        """The answer to a call that was charged but did not have all of it: one at a time, of all processes.
+
+        A crash meanwhile, or an answer of more than a minute, lets the next one in after that minute.
+        """
+        turn = await self._meter.reserve(f"reopening:{claim.id}", _ONE_A_MINUTE)
+        if turn.verdict.refused_by is not None:
+            wait = turn.verdict.retry_after_seconds(clock.seconds())
             raise Problem(
-                "nonce-reused", "This call is being answered again already.", headers={"WWW-Authenticate": "Agent"}
+                "rate-limited",
+                f"This call is being answered again already. Retry after {wait} s.",
+                headers={"Retry-After": str(wait)},
+                retry_after_seconds=wait,
             )
-        self._reopening.add(claim.id)
-
-        async def end() -> None:
-            self._reopening.discard(claim.id)
-
+        end = partial(self._uncount, turn)
+        try:
+            # Another process may have sent the end of the answer just now: by then it has stored that.
+            await asyncio.sleep(GRACE_SECONDS + 0.5)
+            claim = await claimed()
+        except BaseException:
+            await end()
+            raise
         answer = await self._reopened(call, caller, end)
         if is_passed_stream(answer):
             answer.stream = MeteredStream(answer, whole=end, broken=end)
@@ -284,7 +300,7 @@ class Admission:
             await end()
         return Admitted(answer, usage, None if costs_nothing(answer, call.request) else claim.delivered)
 
-    async def _reopened(self, call: Call, caller: Caller, release: Callable[[], Awaitable[None]]) -> Response:
+    async def _reopened(self, call: Call, caller: Caller, release: Callable[[], Awaitable[object]]) -> Response:
         """The answer to a request that was paid for and is passed on again; `release` where there is none."""
         try:
             call.request.watch_disconnect()

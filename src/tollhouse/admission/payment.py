@@ -1,6 +1,7 @@
 """Payment per request (x402), and responses stored until their payer has them."""
 
 from collections.abc import Sequence
+from functools import partial
 from hashlib import blake2b
 from http import HTTPStatus
 
@@ -108,7 +109,7 @@ async def settle(x402: X402, claimed: Claimed, answer: Response, call: Call) -> 
     cost_micros = await call.cost_micros(answer) if claimed.requirement.scheme == UPTO else None
     if not is_passed_stream(answer):
         return await x402.settle(claimed, to_stored(answer), cost_micros)
-    stream = MeteredStream(answer)
+    stream = MeteredStream(answer, on_piece=partial(x402.hold, claimed))
     try:
         await stream.begin(call.request)
         outcome = await x402.settle(claimed, to_stored(answer), cost_micros)

@@ -14,19 +14,31 @@ async def _nothing() -> None:
     """Nothing is due."""
 
 
+def _not_noticed() -> None:
+    """No one waits for pieces."""
+
+
 class MeteredStream:
     """A stream that pays for itself: `whole` is called before its end is sent, `broken` when it breaks before.
 
     A client that leaves has had what it asked for: that is an end, too. A `whole` that fails breaks the stream, so that
-    no client takes it for whole.
+    no client takes it for whole. `on_piece` is called when a piece has arrived.
     """
 
-    def __init__(self, answer: Response, *, whole: Work = _nothing, broken: Work = _nothing) -> None:
+    def __init__(
+        self,
+        answer: Response,
+        *,
+        whole: Work = _nothing,
+        broken: Work = _nothing,
+        on_piece: Callable[[], object] = _not_noticed,
+    ) -> None:
         assert answer.stream is not None, "only streams are metered"
         self._pieces: ByteStream = answer.stream
         self._length = answer.stream_length
         self._whole = whole
         self._broken = broken
+        self._on_piece = on_piece
         self._first: bytes | None = None
         self._sent = 0
         self._has_ended = False
@@ -57,6 +69,7 @@ class MeteredStream:
             await self._end(self._broken)
             raise
         self._sent += len(piece)
+        self._on_piece()
         if self._sent == self._length:
             # These bytes complete the answer: the client needs no more to take it for whole.
             await self._end(self._whole)

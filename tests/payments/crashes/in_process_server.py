@@ -15,6 +15,7 @@ from tollhouse import clock
 from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
+from tollhouse.admission.streams import MeteredStream
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response, endpoints_of
@@ -26,9 +27,16 @@ from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import Transfer
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import Settlement
+from tollhouse.proxy.circuit_breaker import CircuitBreaker
+from tollhouse.proxy.cost import AnswerPrice, measuring
+from tollhouse.proxy.handler import Proxy, ProxyRules
+from tollhouse.proxy.http_upstream import HttpUpstream
 from tollhouse.storage import leases
 
 PAGE_MICROS, MOST_MICROS = 1_000, 3_000
+COST_HEADER = "x-cost-usd"
+BUFFER_BYTES = 128
+"""Less than a long answer of the upstream has."""
 
 
 async def _page(_request) -> Response:
@@ -68,19 +76,35 @@ ENDPOINTS = [
 ]
 
 
+def _proxied(proxy: Proxy) -> list[Endpoint]:
+    """The operations of the upstream: with a key or credit, at a price, and at what the answer costs."""
+    measured = measuring(proxy.handle, AnswerPrice(0, MOST_MICROS, cost_header=COST_HEADER.encode()))
+    sold = (("keyed", proxy.handle, KEY_OR_AGENT), ("bought", proxy.handle, _PAID), ("measured", measured, _AT_MOST))
+    return [
+        Endpoint(f"{name}Proxied", "GET", f"/{name}/{{form}}", "", handler, terms, responses=_KINDS,
+                 path_parameters={"form": {"schema": {"type": "string"}}}, passes_through=True)
+        for name, handler, terms in sold
+    ]  # fmt: skip
+
+
 @contextlib.asynccontextmanager
-async def open_server(settings: Settings) -> AsyncIterator[Server]:
-    """The server, with the tasks that recover what dead processes left."""
+async def open_server(settings: Settings, upstream_url: str) -> AsyncIterator[Server]:
+    """The server, in front of an upstream, with the tasks that recover what dead processes left."""
     async with open_context(settings) as context:
         await context.ledger.recover()
         agents = AgentEndpoints(settings, context.wallets, context.ledger, context.deposits, context.meter)
         router = Router()
         router.mount(Service("shop", "Shop", "1", "", [*ENDPOINTS, *endpoints_of(agents)], _no_facts, {}), "")
+        rules = ProxyRules(name="upstream", buffer_bytes=BUFFER_BYTES)
+        breaker = CircuitBreaker("upstream", opens_after=8, open_seconds=0.2)
+        proxy = Proxy(HttpUpstream(upstream_url), rules, settings, breaker)
+        router.mount(Service("upstream", "Upstream", "1", "", _proxied(proxy), _no_facts, {}), "/proxied")
         assert context.per_request.x402 is not None
         recovering = asyncio.create_task(context.per_request.x402.run_recovery())
         yield Server(settings, Admission(context), router, {})
         recovering.cancel()
         await asyncio.gather(recovering, return_exceptions=True)
+        await proxy.close()
 
 
 def shift_clock(seconds: float) -> None:
@@ -128,8 +152,19 @@ def _forget_settlements() -> None:
     Settlement.resume = drop
 
 
+def _forget_cuts() -> None:
+    """An answer that the upstream did not finish is charged as if it were whole."""
+    make = MeteredStream.__init__
+
+    def forgetful(self, answer, **ends: object) -> None:
+        make(self, answer, **{name: ends.get("whole", work) for name, work in ends.items()})
+
+    MeteredStream.__init__ = forgetful
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "nonces": _forget_nonces,
     "deposits": _forget_deposits,
     "settlements": _forget_settlements,
+    "cuts": _forget_cuts,
 }

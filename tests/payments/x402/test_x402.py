@@ -37,6 +37,7 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 from tollhouse.payments.x402 import payments as x402_module
+from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.payments import Claimed
 from tollhouse.payments.x402.types import VerificationFailure
 
@@ -101,6 +102,21 @@ async def test_of_copies_that_wait_for_a_call_that_is_cut_one_gets_its_answer(se
     server.x402.undelivered(claimed)
     assert sorted(await asyncio.gather(*copies)) == ["answered", IN_USE, IN_USE]
     assert await reason(server, sent) == USED
+
+
+async def test_copy_waits_as_long_as_the_response_is_being_sent(open_server, monkeypatch):
+    for name, seconds in {"MAX_HELD_SECONDS": 0.5, "LEASE_SECONDS": 0.5, "RENEW_SECONDS": 0.1}.items():
+        monkeypatch.setattr(store, name, seconds)
+    first, second, sent = await open_server(), await open_server(), v1()
+    claimed = await claim(first, sent)
+    await first.x402.settle(claimed, ANSWER)
+    copy = asyncio.create_task(claim(second, sent))
+    for _ in range(20):
+        first.x402.hold(claimed)
+        await asyncio.sleep(0.1)
+    assert not copy.done()
+    first.x402.undelivered(claimed)
+    assert (await copy).response == ANSWER
 
 
 async def test_copy_with_another_header_is_refused_at_once(server):

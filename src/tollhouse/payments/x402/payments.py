@@ -204,6 +204,10 @@ class X402:
         async with self._database.writing() as transaction:
             await store.release(transaction, claimed.key, claimed.lease)
 
+    def hold(self, claimed: Claimed | PaidResponse) -> None:
+        """The response is still being sent: no other call gets it for the next five minutes."""
+        self._leases.hold(claimed.lease)
+
     def delivered(self, claimed: Claimed | PaidResponse) -> None:
         """The response was completely sent: refuse the same payment from now on. Returns at once."""
         self._sent.setdefault(claimed.key, (claimed.lease, clock.seconds()))

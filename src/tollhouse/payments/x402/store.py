@@ -308,6 +308,11 @@ class Leases:
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew())
 
+    def hold(self, lease: str) -> None:
+        """Renew it for longer, if it is held."""
+        if lease in self._held:
+            self._held[lease] = clock.seconds() + MAX_HELD_SECONDS
+
     def release(self, lease: str) -> None:
         """Stop to renew it."""
         self._held.pop(lease, None)
