@@ -4,9 +4,11 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import lru_cache, partial
 from importlib.util import find_spec
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -148,7 +150,10 @@ async def working(settings: Settings) -> None:
 
 
 async def check(settings: Settings) -> None:
-    """Raise for what would fail in a worker process: a setting, a package, an unreachable database, a folder in use."""
+    """Raise for what would fail in a worker process: a setting, a package, an unreachable database, a folder in use.
+
+    Prices are compared with the operations of their services, which are opened in a process of their own for that.
+    """
     check_plugins(chosen(settings))
     if settings.llm_base_url and find_spec("openai") is None:
         raise SettingError("llm_base_url: needs the extra: pip install 'tollhouse[chat]'")
@@ -159,6 +164,21 @@ async def check(settings: Settings) -> None:
             raise SettingError("otlp_url: needs the extra: pip install 'tollhouse[otlp]'") from None
     async with open_context(settings):
         pass
+    if settings.prices:
+        # The main process opens no service: workers are forked from it.
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            await asyncio.get_running_loop().run_in_executor(process, check_prices, settings)
+
+
+def check_prices(settings: Settings) -> None:
+    """Raises SettingError for a price of something that there is not, and what opening a priced service raises."""
+
+    async def compared() -> None:
+        async with open_context(settings) as context:
+            await _priced_services(context, [name for name in chosen(settings) if name in settings.prices])
+
+    logs.configure("error")
+    asyncio.run(compared())
 
 
 async def _recover_ledger(context: AppContext) -> None:
@@ -211,10 +231,15 @@ def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> li
 
 
 async def _open_services(context: AppContext, services: Mapping[str, Open] | None = None) -> list[Service]:
-    known = every_service(context.settings) if services is None else services
-    opened = [await known[name](context) for name in chosen(context.settings, services)]
-    priced = with_prices(opened, context.settings.prices, context.plans, known)
+    priced = await _priced_services(context, chosen(context.settings, services), services)
     return [_with_plans(with_paid_paths(service), context.plans) for service in priced]
+
+
+async def _priced_services(
+    context: AppContext, names: Sequence[str], services: Mapping[str, Open] | None = None
+) -> list[Service]:
+    known = every_service(context.settings) if services is None else services
+    return with_prices([await known[name](context) for name in names], context.settings.prices, context.plans, known)
 
 
 def _accounts(context: AppContext) -> Service:

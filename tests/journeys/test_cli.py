@@ -181,6 +181,20 @@ def test_every_command_stops_at_a_wrong_setting(tmp_path, command):
     is_one_line(run(*command, cwd=tmp_path, workers="many"), "workers")
 
 
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("[prices.studio.exportAll]\nrequests = 2", "prices.studio.exportAll: there is no such operation"),
+        ("[prices.studio.exportAll]\nrequest_eur = 2", "prices.studio.exportAll: Object contains unknown field"),
+        ("[prices.studios.exportAll]\nrequests = 2", "prices.studios: there is no such service"),
+        ("[plans.gold]\nper_hour = 2", "plans.gold: Object contains unknown field"),
+    ],
+)
+def test_wrong_price_stops_the_server_before_it_says_that_it_serves(tmp_path, table, says):
+    (tmp_path / "tollhouse.toml").write_text(table)
+    is_one_line(run("serve", "--port", free_port(), cwd=tmp_path, log_level="error"), says)
+
+
 def is_one_line(ended, setting):
     assert ended.returncode == 2
     assert ended.stdout == ""

@@ -98,7 +98,19 @@ def _convert(values: Mapping[str, Any], kind: type[T], declared: Mapping[str, De
             raise SettingError(message) from None
         required = requirement(declared[path[1]].type)
         reason = f"must be {required}" if required else message.partition(" - at `")[0]
-        raise SettingError(f"{path[1]}{path[2] if not required else ''}: {reason}") from None
+        place = _entry(values[path[1]], declared[path[1]].type) + path[2].replace("[...]", "")
+        raise SettingError(f"{path[1]}{place if not required else ''}: {reason}") from None
+
+
+def _entry(value: Any, kind: Any) -> str:
+    """The names of the table and its tables in which something is not of this type, each after a dot."""
+    if get_origin(kind) is dict and isinstance(value, dict):
+        for name, item in value.items():
+            try:
+                msgspec.convert(item, get_args(kind)[1], strict=False)
+            except msgspec.ValidationError:
+                return f".{name}{_entry(item, get_args(kind)[1])}"
+    return ""
 
 
 def _values(settings: Settings) -> dict[str, Any]:
