@@ -1,0 +1,145 @@
+"""The version before goes on, and restarts, beside this one on the same PostgreSQL and Redis, and the money is right.
+
+The version before is the last commit of the repository with the schema FORMER_SCHEMA. Increase it with each release.
+"""
+
+import asyncio
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.attacks.target import CALL_MICROS, DOLLAR, FEED, FEED_PATH, TREASURY, Target
+from tests.journeys.server import Server
+from tests.payments.x402.signed_payments import RELAYER, SELLER
+from tollhouse.admission.context import open_context
+from tollhouse.config.settings import Settings
+from tollhouse.payments.chain.local_chain import LocalChain
+from tollhouse.storage.migrate import MAIN
+
+pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).parents[2]
+PLENTY = 10_000_000
+PROGRAM = "from tollhouse.cli import main; main()"
+CALLS = 40
+FORMER_SCHEMA = "0020"
+
+
+def git(*arguments: object) -> bytes:
+    return subprocess.run(["git", *map(str, arguments)], cwd=ROOT, capture_output=True, check=True).stdout
+
+
+def commit_before() -> str:
+    """The parent of the commit that added the first migration after FORMER_SCHEMA."""
+    [newer] = MAIN.versions.glob(f"{int(FORMER_SCHEMA) + 1:04}_*.py")
+    added = git("log", "--diff-filter=A", "--format=%H", "--", newer).decode().split()[-1]
+    return git("rev-parse", f"{added}^").decode().strip()
+
+
+class FormerServer(Server):
+    """A server of the sources in `SOURCES`."""
+
+    SOURCES: Path
+
+    def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-c", PROGRAM, *words], cwd=self.home, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env={**variables, "PYTHONPATH": str(self.SOURCES)}, start_new_session=True,
+            )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def former_sources(tmp_path_factory) -> Path:
+    if not (ROOT / ".git").exists():
+        pytest.skip("the version before is in the repository's history, and this is no clone")
+    folder: Path = tmp_path_factory.mktemp("former")
+    with tarfile.open(fileobj=io.BytesIO(git("archive", commit_before(), "src", "docs", "CHANGELOG.md"))) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "src"
+
+
+class Update:
+    """Two servers of the version before and, once it is started, one of this version."""
+
+    def __init__(self, folder: Path, settings: dict[str, object]) -> None:
+        self.folder, self.settings = folder, settings
+        self.former = [self._former(number) for number in range(2)]
+        self.new: list[Server] = []
+
+    def _former(self, number: int, port: int = 0) -> Server:
+        return FormerServer(self.folder / f"former-{number}", "--recorded", port=port, **self.settings)
+
+    def restart_former(self, number: int) -> None:
+        port = self.former[number].port
+        assert self.former[number].stop() == 0
+        self.former[number] = self._former(number, port)
+
+    def start_new(self) -> None:
+        self.new.append(Server(self.folder / "new", "--recorded", **self.settings))
+
+    def stop(self) -> None:
+        for server in (*self.former, *self.new):
+            server.kill()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def update(former_sources, new_postgres_database, redis_server, tmp_path_factory) -> AsyncIterator[Update]:
+    FormerServer.SOURCES = former_sources
+    number = 40 + int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 8
+    async with LocalChain.start() as chain:
+        settings: dict[str, object] = {
+            "database_url": new_postgres_database(), "redis_url": f"{redis_server}/{number}", "evm_rpc_url": chain.url,
+            "treasury_address": TREASURY.address, "deposit_confirmations": 1, "x402_pay_to": SELLER.address,
+            "x402_facilitator_key": RELAYER.private_key, "free_per_ip_per_day": 0, "trusted_proxies": "127.0.0.0/8",
+            "keys_per_address_per_hour": PLENTY, "encryption_key": "5a" * 32,
+        }  # fmt: skip
+        update = await asyncio.to_thread(Update, tmp_path_factory.mktemp("update"), settings)
+        update.chain = chain
+        try:
+            yield update
+        finally:
+            await asyncio.to_thread(update.stop)
+
+
+async def calls_are_charged_once(target: Target) -> None:
+    """Concurrent signed calls of one wallet, shared out among all servers."""
+    wallet = await target.wallet(DOLLAR)
+    answers = await target.at_once(
+        target.send(FEED, wallet.headers(FEED_PATH), process=number) for number in range(CALLS)
+    )
+    assert Counter(answer.status for answer in answers) == {200: CALLS}
+    assert await target.credit(wallet) == DOLLAR - CALLS * CALL_MICROS
+    assert await target.is_balanced()
+
+
+async def test_version_before_works_and_restarts_beside_this_one(update):
+    await asyncio.to_thread(update.start_new)
+    names = ("database_url", "redis_url", "evm_rpc_url", "treasury_address", "deposit_confirmations")
+    given = {name: update.settings[name] for name in names}
+    settings = Settings(data_dir=str(update.folder / "reader"), **given)
+    async with open_context(settings, answers_calls=False) as context:
+        key = await context.keys.create("operator@example.org", "enterprise", per_minute=PLENTY)
+        ports = [server.port for server in (*update.new, *update.former)]
+        target = Target("rolling", ports, context, update.chain, key.text)
+        for restarted in (None, 0):
+            if restarted is not None:
+                await asyncio.to_thread(update.restart_former, restarted)
+            headers = {"Authorization": f"Bearer {key.text}"}
+            for number in range(len(ports)):
+                assert (await target.send(FEED, headers, process=number)).status == 200
+                made = await target.post("/api/keys/create", {"email": "new@example.org"}, process=number)
+                taken = {"Authorization": f"Bearer {made.json['api_key']}"}
+                for other in range(len(ports)):
+                    assert (await target.send(FEED, taken, process=other)).status == 200
+            await calls_are_charged_once(target)
+        for server in update.former:
+            assert "Traceback" not in server.told()
