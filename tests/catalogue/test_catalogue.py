@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from tests.catalogue import catalogue_process
 from tests.catalogue.shop import SHOP, ids
@@ -17,10 +17,12 @@ from tollhouse.catalogue.catalogue import Catalogue, PricePoint, lowest_price
 from tollhouse.catalogue.items import InvalidItem
 from tollhouse.catalogue.query import CatalogueQuery, ValueCount
 from tollhouse.catalogue.schema import Schema
+from tollhouse.catalogue.store import catalogue, catalogue_change_set, catalogue_item
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
+CATALOGUE_TABLES = (catalogue, catalogue_item, catalogue_change_set)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -344,6 +346,31 @@ async def test_folder_of_another_database_is_not_believed(open_shop, tmp_path):
     await change(second, [cloud("c"), cloud("d")])
     await agree(second)
     assert list(await stored(second)) == ["c", "d"]
+
+
+@pytest.mark.both_databases
+async def test_index_is_not_believed_after_a_restore_with_as_many_change_sets(open_shop, tmp_path):
+    first = open_shop(tmp_path)
+    await change(first, [cloud("a"), cloud("b")])
+    backup = {table: await rows_of(first, table) for table in CATALOGUE_TABLES}
+    await change(first, [cloud("lost")])
+    first.close()
+    restored = open_shop()
+    async with restored._database.writing() as transaction:
+        for table, rows in backup.items():
+            await transaction.execute(table.delete())
+            await transaction.execute(table.insert(), rows)
+    await change(restored, [cloud("new")])
+    second = open_shop(tmp_path)
+    assert ids(await second.search(CatalogueQuery())) == ["a", "b", "lost"]
+    await agree(second)
+    assert second.revision == first.revision == restored.revision
+    assert list(await stored(second)) == ["a", "b", "new"]
+
+
+async def rows_of(shop, table):
+    async with shop._database.reading() as transaction:
+        return [row._asdict() for row in await transaction.execute(select(table))]
 
 
 async def test_folder_of_another_schema_that_is_in_use_is_left_alone(open_shop, tmp_path):

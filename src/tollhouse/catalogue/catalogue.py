@@ -126,18 +126,15 @@ def _take(schema: Schema, diff: ItemDiff, known: StoredItem | None, item: Item, 
 
 
 class IndexState(Struct, frozen=True):
-    """What an index shows: the epoch, which every database has its own of, and the revision; 0 while it is built.
+    """What an index shows: the epoch, which every database has its own of, the revision, and its change set's token.
 
-    `progress` are the rows in an index that is built for the first time, and the rows in the database.
+    While an index is built for the first time, `progress` are the rows in it and the rows in the database.
     """
 
     epoch: str = ""
     revision: int = 0
+    token: str = ""
     progress: tuple[int, int] | None = None
-
-    def is_before(self, later: "IndexState") -> bool:
-        """Whether the later revision can be reached by applying changes."""
-        return self.epoch == later.epoch and 0 < self.revision <= later.revision
 
     @classmethod
     def decode(cls, about: bytes) -> "IndexState":
@@ -167,7 +164,6 @@ class Catalogue:
         self._engine = TantivyEngine(schema, folder)
         self._shown = IndexState.decode(self._engine.index.about)
         self._refreshing = asyncio.Lock()
-        self._is_checked = False
         self.filled: tuple[int, int] | None = None
         """Rows in the index and rows in the database while the index is built for the first time."""
 
@@ -291,22 +287,26 @@ class Catalogue:
     async def _catch_up(self) -> bool:
         """Whether the index now shows the revision of the database."""
         async with self._database.reading() as connection:
-            now = IndexState(*await store.read_revision(connection, self.name))
+            now = await self._stored_state(connection)
             await asyncio.to_thread(self._reload)
-            if now == self._shown and (self._is_checked or not self._engine.index.is_writer):
+            if now == self._shown:
                 await asyncio.to_thread(self._engine.tidy)
                 return True
             if not await asyncio.to_thread(self._engine.index.take_writer):
                 return False
             await asyncio.to_thread(self._reload)
             await self._update_index(connection, now)
-            if not self._is_checked and len(self) != await store.count_items(connection, self.name):
-                # The folder was modified, or the database was restored from a backup.
-                log.warning("catalogue index differs from the database; rebuilding", catalogue=self.name)
-                self._shown = IndexState()
-                await self._update_index(connection, now)
-            self._is_checked = True
             return True
+
+    async def _stored_state(self, connection: Transaction) -> IndexState:
+        epoch, revision = await store.read_revision(connection, self.name)
+        return IndexState(epoch, revision, await store.read_token(connection, self.name, revision))
+
+    async def _can_follow(self, connection: Transaction, state: IndexState, now: IndexState) -> bool:
+        """Whether the changes since `state` lead to `now`. Not so if the database was restored from a backup."""
+        if not 0 < state.revision <= now.revision or state.epoch != now.epoch:
+            return False
+        return await store.read_token(connection, self.name, state.revision) == state.token
 
     def _reload(self) -> None:
         self._engine.reload()
@@ -316,7 +316,7 @@ class Catalogue:
     async def _update_index(self, connection: Transaction, now: IndexState) -> None:
         if now == self._shown:
             return
-        since = self._shown.revision if self._shown.is_before(now) else 0
+        since = self._shown.revision if await self._can_follow(connection, self._shown, now) else 0
         total = 0
         if not since:
             await asyncio.to_thread(self._engine.clear)

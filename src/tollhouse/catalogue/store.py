@@ -1,4 +1,4 @@
-"""Database tables of the catalogues: revisions, items and price history."""
+"""Database tables of the catalogues: revisions, change sets, items and price history."""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -31,6 +31,15 @@ catalogue = Table(
     Column("revision", Integer, nullable=False),
 )
 
+# The same revision may be another change set in a database that was restored: its token differs then.
+catalogue_change_set = Table(
+    "catalogue_change_set",
+    metadata,
+    Column("catalogue", String(40), primary_key=True),
+    Column("revision", Integer, primary_key=True),
+    Column("token", String(16), nullable=False),
+)
+
 catalogue_item = Table(
     "catalogue_item",
     metadata,
@@ -56,6 +65,8 @@ catalogue_price = Table(
 )
 
 CHUNK = 500
+# An index that is further behind is rebuilt.
+MAX_CHANGE_SETS = 100_000
 
 T = TypeVar("T")
 
@@ -77,7 +88,19 @@ async def locked_revision(connection: Transaction, name: str) -> int:
 
 
 async def set_revision(connection: Transaction, name: str, revision: int) -> None:
+    """Set the revision, with a token of its own."""
     await connection.execute(update_rows(catalogue).where(catalogue.c.name == name).values(revision=revision))
+    row = {"catalogue": name, "revision": revision, "token": secrets.token_hex(8)}
+    await upsert(connection, catalogue_change_set, [row])
+    earlier = catalogue_change_set.c.revision <= revision - MAX_CHANGE_SETS
+    await connection.execute(delete(catalogue_change_set).where(catalogue_change_set.c.catalogue == name, earlier))
+
+
+async def read_token(connection: Transaction, name: str, revision: int) -> str:
+    """The token of a revision; "" if it is unknown."""
+    sets = catalogue_change_set.c
+    query = select(sets.token).where(sets.catalogue == name, sets.revision == revision)
+    return (await connection.execute(query)).scalar_one_or_none() or ""
 
 
 async def read_items(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
@@ -129,7 +152,7 @@ async def count_items(connection: Transaction, name: str) -> int:
 
 async def drop(connection: Transaction, name: str) -> None:
     """Delete a catalogue with its items and prices."""
-    for table in (catalogue_item, catalogue_price):
+    for table in (catalogue_item, catalogue_price, catalogue_change_set):
         await connection.execute(delete(table).where(table.c.catalogue == name))
     await connection.execute(delete(catalogue).where(catalogue.c.name == name))
 

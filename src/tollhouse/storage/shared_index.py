@@ -7,13 +7,14 @@ They see whole publications only, whenever the writer stops.
 
     <layout>/lock           held by the writer
     <layout>/work/          the writer's index
-    <layout>/00000017/      a publication: segments, meta.json, publication.json
+    <layout>/00000017-0a1b/ a publication: segments, meta.json, publication.json
     <layout>/current        the newest publication
 """
 
 import ctypes
 import fcntl
 import os
+import secrets
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -207,16 +208,18 @@ class SharedIndex:
     def _adopt(self, new: Path) -> None:
         """Make a complete folder the newest publication, and show it."""
         assert self._folder
-        numbers = sorted(int(path.name) for path in self._folder.iterdir() if path.name.isdecimal())
-        number = numbers[-1] + 1 if numbers else 1
-        new.rename(self._folder / f"{number:08d}")
+        stored = sorted(path.name for path in self._folder.iterdir() if path.name[:8].isdecimal())
+        number = int(stored[-1][:8]) + 1 if stored else 1
+        # A number may come back after publications were lost; a name must not.
+        name = f"{number:08d}-{secrets.token_hex(4)}"
+        new.rename(self._folder / name)
         link = self._folder / "next"
         link.unlink(missing_ok=True)
-        link.symlink_to(f"{number:08d}")
+        link.symlink_to(name)
         link.replace(self._folder / _CURRENT)
         self.reload()
-        for old in numbers[: 1 - PUBLICATIONS_KEPT]:
-            shutil.rmtree(self._folder / f"{old:08d}", ignore_errors=True)
+        for old in stored[: 1 - PUBLICATIONS_KEPT]:
+            shutil.rmtree(self._folder / old, ignore_errors=True)
 
     def _show(self, name: str) -> bool:
         assert self._folder
