@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import tomllib
+from typing import Any
 
 import msgspec
 import pytest
@@ -22,8 +23,13 @@ DECLARED = declarations([*settings.SECTIONS, *SECTIONS])
 NAMES = {f"TOLLHOUSE_{name.upper()}" for name in DECLARED}
 LINES = re.sub(r"\\\n\s*", "", (DEPLOY / "Containerfile").read_text("utf-8")).splitlines()
 STEPS = [line.split(maxsplit=1) for line in LINES if line and not line.startswith("#")]
-COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text("utf-8"))
+FILES = ("compose.yaml", "compose.cluster.yaml")
 OURS = ("server", "worker")
+
+
+@pytest.fixture(params=FILES)
+def compose(request) -> dict[str, Any]:
+    return yaml.safe_load((DEPLOY / request.param).read_text("utf-8"))
 
 
 def steps(name: str) -> list[str]:
@@ -104,36 +110,36 @@ def test_images_can_be_pinned_by_digest(tmp_path):
     path = f"{tmp_path}:{os.environ['PATH']}"
     subprocess.run([tmp_path / "pin_images"], env={"PATH": path}, check=True, capture_output=True)
     pinned = dict(line.split("=") for line in (tmp_path / ".env").read_text("utf-8").splitlines())
-    compose = (DEPLOY / "compose.yaml").read_text("utf-8")
-    defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", compose))
+    written = "".join((DEPLOY / file).read_text("utf-8") for file in FILES)
+    defaults = dict(re.findall(r"\$\{(\w+_IMAGE):-([^}]+)\}", written))
     assert set(defaults) == set(pinned)
     assert all(re.fullmatch(rf"{image}@sha256:[0-9a-f]{{64}}", pinned[name]) for name, image in defaults.items())
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_service_runs_a_command_of_ours(name):
-    command = COMPOSE["services"][name]["command"]
+def test_service_runs_a_command_of_ours(name, compose):
+    command = compose["services"][name]["command"]
     assert command[0] == "tollhouse"
     understood(command[1:])
 
 
-def test_server_leaves_the_work_to_the_worker():
-    commands = {name: understood(COMPOSE["services"][name]["command"][1:]) for name in OURS}
+def test_server_leaves_the_work_to_the_worker(compose):
+    commands = {name: understood(compose["services"][name]["command"][1:]) for name in OURS}
     assert (commands["server"][0], commands["server"][1]["worker"]) == ("serve", False)
     assert commands["worker"][0] == "worker"
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_environment_names_settings_only(name):
-    service = COMPOSE["services"][name]
+def test_environment_names_settings_only(name, compose):
+    service = compose["services"][name]
     assert set(service["environment"]) <= NAMES
     found = from_environment(service["environment"], DECLARED)
     assert settings.Settings(**found).trusted_networks()
 
 
-def test_proxy_is_believed_from_the_compositions_own_network():
-    (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
-    assert COMPOSE["services"]["server"]["environment"]["TOLLHOUSE_TRUSTED_PROXIES"] == network["subnet"]
+def test_proxy_is_believed_from_the_compositions_own_network(compose):
+    (network,) = compose["networks"]["default"]["ipam"]["config"]
+    assert compose["services"]["server"]["environment"]["TOLLHOUSE_TRUSTED_PROXIES"] == network["subnet"]
 
 
 def test_example_environment_names_settings_only():
@@ -143,36 +149,71 @@ def test_example_environment_names_settings_only():
     assert {name for name, _ in named} <= NAMES
 
 
-def test_secrets_come_from_files_that_are_not_there():
-    for name, service in COMPOSE["services"].items():
+def test_secrets_come_from_files_that_are_not_there(compose):
+    for name, service in compose["services"].items():
         file = service.get("env_file")
-        assert (file is None) == (name == "redis")
+        assert (file is None) == (name in {"redis", "balancer"})
         if file:
             assert (DEPLOY / f"{file}.example").exists()
-    assert "CHANGE-ME" not in (DEPLOY / "compose.yaml").read_text("utf-8")
+    assert "CHANGE-ME" not in yaml.safe_dump(compose)
 
 
-def test_database_and_password_are_those_the_example_names():
+def test_database_and_password_are_those_the_example_names(compose):
     url = re.search(
         r"^TOLLHOUSE_DATABASE_URL=(.*)$", (DEPLOY / "tollhouse.env.example").read_text("utf-8"), re.MULTILINE
     )
-    postgres = COMPOSE["services"]["postgres"]["environment"]
+    postgres = compose["services"]["postgres"]["environment"]
     assert url
     assert url[1] == f"postgresql://{postgres['POSTGRES_USER']}:CHANGE-ME@postgres/{postgres['POSTGRES_DB']}"
 
 
-def test_whoever_is_waited_for_tells_its_health():
+def test_whoever_is_waited_for_tells_its_health(compose):
     for name in OURS:
-        for needed, how in COMPOSE["services"][name]["depends_on"].items():
+        for needed, how in compose["services"][name]["depends_on"].items():
             assert how == {"condition": "service_healthy"}
-            assert COMPOSE["services"][needed]["healthcheck"]["test"]
+            assert compose["services"][needed]["healthcheck"]["test"]
 
 
-def test_volumes_are_declared():
-    used = {volume.split(":")[0] for service in COMPOSE["services"].values() for volume in service["volumes"]}
-    assert used == set(COMPOSE["volumes"])
+def test_volumes_are_declared(compose):
+    mounted = [volume.split(":") for service in compose["services"].values() for volume in service["volumes"]]
+    named = {source[0] for source in mounted if len(source) == 2}
+    assert named == set(compose["volumes"])
+    assert all((DEPLOY / source[0]).is_file() for source in mounted if len(source) == 3)
+    assert ["/data"] in mounted or "data" in named
 
 
 def test_proxies_lead_to_the_port_that_is_served():
     for file in ("Caddyfile", "nginx.conf"):
         assert "127.0.0.1:8000" in (DEPLOY / file).read_text("utf-8")
+    assert "dynamic a server 8000 " in (DEPLOY / "Caddyfile.cluster").read_text("utf-8")
+
+
+def test_proxies_end_idle_connections_before_the_server():
+    for file in ("Caddyfile", "Caddyfile.cluster", "nginx.conf"):
+        [seconds] = re.findall(r"^\s*keepalive(?:_timeout)? (\d+)s", (DEPLOY / file).read_text("utf-8"), re.MULTILINE)
+        assert int(seconds) < settings.Settings().idle_timeout_seconds
+
+
+def test_cluster_has_three_servers_two_workers_and_a_folder_for_each():
+    services = yaml.safe_load((DEPLOY / "compose.cluster.yaml").read_text("utf-8"))["services"]
+    assert {name: services[name]["deploy"]["replicas"] for name in OURS} == {"server": 3, "worker": 2}
+    assert [services[name]["volumes"] for name in OURS] == [["/data"], ["/data"]]
+
+
+def test_kubernetes_runs_our_commands_with_settings_that_exist():
+    objects = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text("utf-8")))
+    assert {one["metadata"].get("namespace") for one in objects} == {"tollhouse"}
+    named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
+    assert set(named[("ConfigMap", "tollhouse")]["data"]) <= NAMES
+    for name, ends in (("server", {"worker": False}), ("worker", {})):
+        pod = named[("Deployment", name)]["spec"]["template"]
+        [container] = pod["spec"]["containers"]
+        assert container["command"][0] == "tollhouse"
+        command, given = understood(container["command"][1:])
+        assert (command, {**given, **ends}) == ({"server": "serve", "worker": "worker"}[name], given)
+        assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["spec"]["volumes"]}
+        assert named[("Deployment", name)]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+        assert pod["spec"]["securityContext"]["runAsUser"] == int(steps("USER")[0])
+    server = named[("Deployment", "server")]["spec"]["template"]
+    assert named[("Service", "tollhouse")]["spec"]["selector"] == server["metadata"]["labels"]
+    assert server["spec"]["containers"][0]["ports"] == [{"name": "http", "containerPort": 8000}]
