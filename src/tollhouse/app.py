@@ -127,7 +127,8 @@ async def serving(
         board = StatusBoard(context, opened)
         server = make(context, opened, accounts, board)
         server.at = lru_cache(MOUNTS)(partial(_mounted, make, context, opened, accounts))
-        per_process: list[tuple[str, Work]] = [(SERVER, partial(_recover_ledger, context)), (SERVER, board.run)]
+        own: list[Work] = [partial(_recover_ledger, context), board.run, context.messages.run, context.keys.run]
+        per_process = [(SERVER, task) for task in own]
         per_process += [(service.name, task) for service in opened for task in service.per_process_tasks]
         tasks = [asyncio.create_task(run_forever(context.incidents, *task)) for task in per_process]
         if settings.background_work:

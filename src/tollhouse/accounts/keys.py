@@ -1,19 +1,24 @@
 """API keys: their format, and creating, verifying, rotating and revoking them."""
 
-import asyncio
 import hmac
 import secrets
 import zlib
+from collections.abc import Sequence
 from hashlib import sha256
+from sys import intern
+from time import monotonic
 from typing import Any
 
 from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.accounts import store
+from tollhouse.accounts.key_cache import KeyCache
 from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
+from tollhouse.storage.batched_lookup import BatchedLookup
 from tollhouse.storage.database import Database
+from tollhouse.storage.messages import Messages
 
 PREFIX = "th_live_"
 _ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -57,8 +62,6 @@ def _base62(number: int, width: int) -> str:
 ACTIVE_KEYS_PER_EMAIL = 20
 """Of one client address: no client uses up the keys that others may create for an email address."""
 SECRET_BYTES = 32
-CACHE_SECONDS = 1.0
-MOST_CACHED_KEYS = 10_000
 
 
 class NewKey(Struct, frozen=True):
@@ -69,19 +72,16 @@ class NewKey(Struct, frozen=True):
 
 
 class KeyRing:
-    """The keys of one server. A change made by another process is seen within CACHE_SECONDS."""
+    """The keys of one server."""
 
-    def __init__(self, database: Database, secret: bytes) -> None:
+    def __init__(self, database: Database, secret: bytes, messages: Messages | None = None) -> None:
         self._database = database
         self._secret = secret
-        self._cached: dict[str, tuple[float, KeyCaller]] = {}
-        self._queries: dict[str, asyncio.Future[KeyCaller]] = {}
-
-    def cached(self, key: str) -> KeyCaller | None:
-        """The holder of a key that was verified within the last CACHE_SECONDS."""
-        known = self._cached.get(key)
-        # The upper bound matters when the clock was set back.
-        return known[1] if known and 0 < known[0] - clock.seconds() <= CACHE_SECONDS else None
+        self._cache = KeyCache(database, messages or Messages())
+        self._lookup = BatchedLookup(self._holders)
+        self.cached = self._cache.get
+        """The holder of a key that was verified lately and has not changed since."""
+        self.run = self._cache.run
 
     def derive_secret(self, purpose: str) -> bytes:
         """A secret for another purpose, which every process of the server knows."""
@@ -90,15 +90,11 @@ class KeyRing:
     async def holder(self, key: str) -> KeyCaller:
         """The holder of a key. Raises Problem `invalid-key` when it is malformed, unknown or revoked."""
         known = self.cached(key)
-        if known:
-            return known
-        if not is_well_formed(key):
-            raise _invalid()
-        # Concurrent calls with the same key share one query.
-        query = self._queries.get(key)
-        if query is None:
-            query = self._queries[key] = asyncio.ensure_future(self._query(key))
-        return await asyncio.shield(query)
+        if known is None and is_well_formed(key):
+            known = await self._lookup.get(key)
+        if known is None:
+            raise Problem("invalid-key", "This API key is unknown, revoked or malformed.")
+        return known
 
     async def create(  # noqa: PLR0913 - the fields of a key
         self,
@@ -150,7 +146,7 @@ class KeyRing:
             old, new = key_hash(key, self._secret), key_hash(text, self._secret)
             is_replaced = await store.replace_hash(connection, key_id, old, new)
             row = await store.key_by_id(connection, key_id)
-        self._forget()
+        await self._cache.changed(key_id)
         if row is None or row.revoked_at is not None:
             raise Problem("invalid-key", "This API key was revoked.")
         if not is_replaced:
@@ -176,48 +172,34 @@ class KeyRing:
         names = ("email", "tier", "label", "created_at", "revoked_at")
         return [{"key_id": row.id, **{name: getattr(row, name) for name in names}} for row in rows]
 
-    async def _query(self, key: str) -> KeyCaller:
-        cache, queries = self._cached, self._queries
-        try:
-            async with self._database.reading() as connection:
-                row = await store.key_by_hash(connection, key_hash(key, self._secret))
-        finally:
-            queries.pop(key, None)
-        if row is None:
-            cache.pop(key, None)
-            raise _invalid()
-        if len(cache) >= MOST_CACHED_KEYS:
-            cache.clear()
-        caller = _caller(row)
-        cache[key] = (clock.seconds() + CACHE_SECONDS, caller)
-        return caller
+    async def _holders(self, keys: Sequence[str]) -> dict[str, KeyCaller]:
+        begun_at = monotonic()
+        hashes = {key_hash(key, self._secret): key for key in keys}
+        async with self._database.reading() as connection:
+            rows = await store.keys_by_hash(connection, hashes)
+        holders = {hashes[digest]: _caller(row) for digest, row in rows.items()}
+        for key, holder in holders.items():
+            self._cache.put(key, holder, begun_at)
+        return holders
 
     async def _change(self, key_id: str, **values: object) -> bool:
         async with self._database.writing() as connection:
             changed = await store.change_key(connection, key_id, **values)
-        self._forget()
+        await self._cache.changed(key_id)
         return changed
 
-    def _forget(self) -> None:
-        # Queries in flight may have read the row before the change: their results are not cached.
-        self._cached, self._queries = {}, {}
 
-
-async def open_key_ring(database: Database, configured_secret: str) -> KeyRing:
+async def open_key_ring(database: Database, configured_secret: str, messages: Messages | None = None) -> KeyRing:
     """The keys, hashed under the configured secret or one that the server generates once and stores."""
     if configured_secret:
-        return KeyRing(database, configured_secret.encode())
+        return KeyRing(database, configured_secret.encode(), messages)
     async with database.writing(lock="key-hash-secret") as connection:
         secret = await store.secret_named(connection, "key-hash")
         if secret is None:
             secret = secrets.token_bytes(SECRET_BYTES)
             await store.insert_secret(connection, "key-hash", secret)
-    return KeyRing(database, secret)
+    return KeyRing(database, secret, messages)
 
 
 def _caller(row: Any) -> KeyCaller:
-    return KeyCaller(row.id, row.tier, row.label, row.created_at, row.per_day, row.per_minute)
-
-
-def _invalid() -> Problem:
-    return Problem("invalid-key", "This API key is unknown, revoked or malformed.")
+    return KeyCaller(row.id, intern(row.tier), row.label, row.created_at, row.per_day, row.per_minute)

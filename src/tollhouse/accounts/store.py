@@ -1,8 +1,9 @@
 """Tables of API keys, registered wallets and server secrets, and their statements."""
 
+from collections.abc import Collection
 from typing import Any
 
-from sqlalchemy import Column, Integer, LargeBinary, String, Table, func, select, update
+from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tollhouse.storage.database import metadata
@@ -21,6 +22,8 @@ api_key = Table(
     Column("revoked_at", String(20)),
     # A keyed hash of the client address that created the key; none for the operator's.
     Column("created_by", LargeBinary),
+    # Set by a trigger with each change: on PostgreSQL the transaction, on SQLite a number that rises.
+    Column("changed_in", BigInteger, index=True),
 )
 
 agent = Table(
@@ -47,10 +50,32 @@ async def insert_key(connection: AsyncConnection, **values: object) -> None:
     await connection.execute(api_key.insert().values(**values))
 
 
-async def key_by_hash(connection: AsyncConnection, digest: bytes) -> Any:
-    """The row of the active key with this hash, or None."""
-    query = select(api_key).where(api_key.c.hash == digest, api_key.c.revoked_at.is_(None))
-    return (await connection.execute(query)).one_or_none()
+async def keys_by_hash(connection: AsyncConnection, digests: Collection[bytes]) -> dict[bytes, Any]:
+    """The rows of the active keys with these hashes, by hash."""
+    query = select(api_key).where(api_key.c.hash.in_(digests), api_key.c.revoked_at.is_(None))
+    return {row.hash: row for row in await connection.execute(query)}
+
+
+# Transactions before the mark have ended. A later one may commit after another with a greater number was read, so the
+# next read begins with the mark, not after the greatest number. Numbers from `ahead` on are those of another database,
+# of which this one is a copy.
+_POSTGRES_MARK = """SELECT txid_snapshot_xmin(txid_current_snapshot()) AS mark,
+    txid_snapshot_xmax(txid_current_snapshot()) AS ahead"""
+_SQLITE_MARK = "SELECT coalesce(max(changed_in), 0) AS mark, coalesce(max(changed_in), 0) + 1 AS ahead FROM api_key"
+_CHANGED = """SELECT mark, id, changed_in FROM ({mark}) AS moment
+    LEFT JOIN api_key ON changed_in >= :since AND changed_in < ahead"""
+_NOTHING_YET = 2**62
+
+
+async def changed_keys(connection: AsyncConnection, since: int | None) -> tuple[int, dict[str, int]]:
+    """What changed since a mark: the next mark, and by its id the number of each key's last change.
+
+    A change may be returned again with the next mark. A mark that falls is that of another database.
+    """
+    query = text(_CHANGED.format(mark=_SQLITE_MARK if connection.dialect.name == "sqlite" else _POSTGRES_MARK))
+    values = {"since": _NOTHING_YET if since is None else since}
+    rows = (await connection.execute(query, values)).all()
+    return rows[0].mark, {row.id: row.changed_in for row in rows if row.id is not None}
 
 
 async def key_by_id(connection: AsyncConnection, key_id: str) -> Any:
@@ -92,10 +117,10 @@ async def set_agent_email(connection: AsyncConnection, agent_id: str, email: str
     await connection.execute(update(agent).where(agent.c.id == agent_id).values(email=email))
 
 
-async def agent_by_wallet(connection: AsyncConnection, wallet_address: str) -> Any:
-    """The row of the agent with this checksummed address, or None."""
-    query = select(agent).where(agent.c.wallet_address == wallet_address)
-    return (await connection.execute(query)).one_or_none()
+async def agents_by_wallet(connection: AsyncConnection, wallet_addresses: Collection[str]) -> dict[str, Any]:
+    """The rows of the agents with these checksummed addresses, by address."""
+    query = select(agent).where(agent.c.wallet_address.in_(wallet_addresses))
+    return {row.wallet_address: row for row in await connection.execute(query)}
 
 
 async def secret_named(connection: AsyncConnection, name: str) -> bytes | None:

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -14,9 +15,10 @@ from tollhouse.errors import Problem
 from tollhouse.evm.address import Address, checksummed, parse_address
 from tollhouse.evm.keccak import personal_digest
 from tollhouse.evm.signature import parse_signature, recover
+from tollhouse.storage.batched_lookup import BatchedLookup
 from tollhouse.storage.database import Database
 
-MOST_CACHED_AGENTS = 10_000
+MOST_CACHED_AGENTS = 50_000
 
 _NONCE = re.compile(r"(?:0[xX])?((?:[0-9a-fA-F]{2}){8,64})")
 
@@ -48,6 +50,7 @@ class WalletRegistry:
         self._database = database
         self._prefix = prefix
         self._cached: dict[bytes, Agent] = {}
+        self._lookup = BatchedLookup(self._agents)
 
     async def register(self, address_text: str, label: str | None = None) -> Agent:
         """The agent of this wallet, registered if it is new; the first label stays.
@@ -68,12 +71,7 @@ class WalletRegistry:
 
     async def agent_of(self, address: bytes) -> Agent | None:
         """The agent with this address of 20 bytes, or None when the wallet is not registered."""
-        known = self._cached.get(address)
-        if known is not None:
-            return known
-        async with self._database.reading() as connection:
-            row = await store.agent_by_wallet(connection, checksummed(address))
-        return None if row is None else self._cache(address, _agent(row))
+        return self._cached.get(address) or await self._lookup.get(address)
 
     def signed_by(self, path: str, query: str, sent: AgentHeaders) -> bytes:
         """The address that signed this call, of 20 bytes. Raises Problem `invalid-signature`."""
@@ -90,7 +88,7 @@ class WalletRegistry:
 
     async def _registered(self, address: Address, label: str | None) -> Agent:
         async with self._database.writing(lock=f"wallet:{address.text}") as connection:
-            row = await store.agent_by_wallet(connection, address.text)
+            row = (await store.agents_by_wallet(connection, [address.text])).get(address.text)
             if row is not None:
                 return _agent(row)
             made = Agent(f"agent_{secrets.token_hex(8)}", address.text, label, clock.iso(clock.now()))
@@ -102,6 +100,12 @@ class WalletRegistry:
                 created_at=made.created_at,
             )
         return made
+
+    async def _agents(self, addresses: Sequence[bytes]) -> dict[bytes, Agent]:
+        texts = {checksummed(address): address for address in addresses}
+        async with self._database.reading() as connection:
+            rows = await store.agents_by_wallet(connection, texts)
+        return {texts[text]: self._cache(texts[text], _agent(row)) for text, row in rows.items()}
 
     def _cache(self, address: bytes, agent: Agent) -> Agent:
         if len(self._cached) >= MOST_CACHED_AGENTS:

@@ -24,6 +24,7 @@ from tollhouse.status.incident_store import Incidents
 from tollhouse.storage.counters import NoCounters, PostgresCounters, StoredCounts
 from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
 from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.messages import Messages, open_messages
 from tollhouse.storage.migrate import migrate
 from tollhouse.webhooks.webhooks import Webhooks, open_webhooks
 
@@ -35,6 +36,7 @@ class AppContext:
     settings: Settings
     plans: Plans
     database: Database
+    messages: Messages
     keys: KeyRing
     wallets: WalletRegistry
     meter: Meter
@@ -71,7 +73,9 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
         deposits = await stack.enter_async_context(open_deposits(settings, ledger))
         webhooks = open_webhooks(settings, database)
         stack.push_async_callback(webhooks.close)
-        keys = await open_key_ring(database, settings.key_hash_secret)
+        messages = open_messages(settings, database)
+        stack.push_async_callback(messages.close)
+        keys = await open_key_ring(database, settings.key_hash_secret, messages)
         statistics = await stack.enter_async_context(
             open_statistics(database, keys.address_hash, answers_calls=answers_calls)
         )
@@ -79,6 +83,7 @@ async def open_context(settings: Settings, *, answers_calls: bool = True) -> Asy
             settings=settings,
             plans=plans,
             database=database,
+            messages=messages,
             keys=keys,
             wallets=WalletRegistry(database, settings.agent_prefix),
             meter=meter,

@@ -114,6 +114,15 @@ class Database:
         async with _as_problem():
             return not self.is_sqlite and await request_job(self._engine, roles, self.holder, holds)
 
+    @asynccontextmanager
+    async def driver_connection(self) -> AsyncIterator[Any]:
+        """A connection of the driver itself (asyncpg), which is closed with the block."""
+        async with _as_problem(), self._engine.connect() as connection:
+            try:
+                yield (await connection.get_raw_connection()).driver_connection
+            finally:
+                await connection.invalidate()
+
     async def close(self) -> None:
         """Close all connections."""
         await self._engine.dispose()
