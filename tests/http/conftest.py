@@ -1,8 +1,9 @@
 """The whole server without a socket, and a small service of the tests' own."""
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, Any, Literal
 
 import httpx2
@@ -10,6 +11,8 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
+from tests.http.stock import StockApplication
+from tests.proxy.stage import express, fastapi
 from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.accounts.plans import open_plans
@@ -22,6 +25,26 @@ from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
+
+
+@pytest.fixture(scope="module")
+def start_application(tmp_path_factory):
+    """A function that answers the URL of an application of this kind, started once."""
+    with ExitStack() as stack:
+
+        @cache
+        def start(kind: str) -> str:
+            return stack.enter_context({"fastapi": fastapi, "express": express}[kind](tmp_path_factory.mktemp(kind)))
+
+        yield start
+
+
+@pytest.fixture
+def served(request, start_application):
+    """See `on_every_application`."""
+    kind = getattr(request, "param", "own")
+    return None if kind == "own" else StockApplication(start_application(kind))
+
 
 LONG = b"a line of text that repeats itself\n" * 200
 SHORT = b"short"

@@ -11,6 +11,7 @@ from eth_account.messages import encode_defunct
 
 from tests.fakes.collector import collecting
 from tests.http.conftest import ThingBody, asgi_client
+from tests.http.stock import on_every_application
 from tollhouse.accounts.keys import new_key
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
@@ -85,13 +86,19 @@ class House:
 
 
 @contextlib.asynccontextmanager
-async def serving(database_url, folder, **values: object):
-    endpoints = ShopEndpoints()
+async def own_service(endpoints):
+    yield Service("shop", "Shop", "1", "", endpoints.operations(), _health, {})
+
+
+@contextlib.asynccontextmanager
+async def serving(database_url, folder, served=None, **values: object):
+    endpoints = served or ShopEndpoints()
     url = database_url.replace("+aiosqlite", "")
     settings = Settings(data_dir=str(folder), database_url=url, failed_attempts_per_minute=FAILURES, **values)
-    async with open_context(settings) as context:
+    async with open_context(settings) as context, contextlib.AsyncExitStack() as stack:
+        opened = served.service(context, 'access = "key"\nprice_usd = 0.01') if served else own_service(endpoints)
         router = Router()
-        router.mount(with_paid_paths(Service("shop", "Shop", "1", "", endpoints.operations(), _health, {})), "/mounted")
+        router.mount(with_paid_paths(await stack.enter_async_context(opened)), "/mounted")
         agent = await context.wallets.register(WALLET.address)
         yield House(context, endpoints, Server(settings, Admission(context), router, {}), agent)
         report = await context.ledger.verify()
@@ -99,8 +106,8 @@ async def serving(database_url, folder, **values: object):
 
 
 @pytest.fixture
-async def house(database_url, tmp_path):
-    async with serving(database_url, tmp_path) as house:
+async def house(database_url, tmp_path, served):
+    async with serving(database_url, tmp_path, served) as house:
         yield house
 
 
@@ -140,6 +147,7 @@ async def test_call_signed_with_its_query_is_answered(house):
     assert answer.status_code == 200
 
 
+@on_every_application
 async def test_replay_is_refused_and_costs_nothing(house):
     await house.deposit(3 * PRICE)
     headers = signed("/page")
@@ -151,6 +159,7 @@ async def test_replay_is_refused_and_costs_nothing(house):
     assert house.endpoints.runs == 1
 
 
+@on_every_application
 async def test_nonce_in_other_letters_is_the_same_nonce(house):
     await house.deposit(3 * PRICE)
     nonce = secrets.token_hex(16)
@@ -159,6 +168,7 @@ async def test_nonce_in_other_letters_is_the_same_nonce(house):
         assert code_of(await house.call(headers=signed("/page", nonce=spelling)), 401) == "nonce-reused"
 
 
+@on_every_application
 async def test_twenty_replays_at_once_are_one_call(house):
     await house.deposit(30 * PRICE)
     headers = signed("/page")
@@ -168,6 +178,7 @@ async def test_twenty_replays_at_once_are_one_call(house):
     assert house.endpoints.runs == 1
 
 
+@on_every_application
 async def test_fifty_calls_at_once_are_served_as_far_as_the_money_goes(house):
     await house.deposit(20 * PRICE)
     answers = await asyncio.gather(*(house.call() for _ in range(50)))
@@ -188,6 +199,7 @@ async def test_unregistered_wallet_is_told_to_register(house):
     assert "/api/agent/register" in answer.json()["detail"]
 
 
+@on_every_application
 async def test_wallet_without_money_is_refused_leaves_no_row_and_keeps_its_nonce(house):
     await house.deposit(PRICE - 1)
     rows = (await house.context.ledger.verify()).transfers
@@ -208,6 +220,7 @@ async def test_refused_call_takes_nothing_of_the_minute(house):
     assert (await house.call()).headers["x-ratelimit-remaining"] == "999"
 
 
+@on_every_application
 async def test_call_refused_by_its_handler_costs_nothing_and_uses_its_nonce(house):
     await house.deposit(PRICE)
     house.endpoints.raises = Problem("not-found", "No.")
@@ -218,6 +231,7 @@ async def test_call_refused_by_its_handler_costs_nothing_and_uses_its_nonce(hous
     assert await house.balance() == PRICE
 
 
+@on_every_application
 @pytest.mark.parametrize(
     "failure",
     [Problem("upstream-unavailable", "No.", upstream="x"), Problem("rate-limited", "Later."), ZeroDivisionError()],
@@ -234,6 +248,7 @@ async def test_call_that_failed_before_an_answer_may_be_sent_again(house, failur
     assert code_of(await house.call(headers=headers), 401) == "nonce-reused"
 
 
+@on_every_application
 async def test_call_over_the_minute_is_refused_before_anything_is_stored(house):
     await house.deposit(3 * PRICE)
     windows = house.context.plans.windows_of(WalletCaller(house.agent.agent_id, WALLET.address))
@@ -313,6 +328,7 @@ async def test_operation_without_a_price_wants_a_key(house):
     assert code_of(await house.call("/key-only", signed("/key-only")), 401) == "missing-credentials"
 
 
+@on_every_application
 async def test_posted_call_binds_its_body_to_the_nonce(house):
     await house.deposit(2 * PRICE)
     headers = signed("/ask")

@@ -1,13 +1,16 @@
 """Without a key: free requests per address and day, then a challenge, and only a paid tier's key instead."""
 
+import asyncio
 import contextlib
 import json
 from base64 import b64decode
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.http.conftest import asgi_client
+from tests.http.stock import StockApplication, on_every_application
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
@@ -44,7 +47,7 @@ OPERATIONS = [
 
 
 @contextlib.asynccontextmanager
-async def serving(database_url: str, folder: Path, allowance: int):
+async def serving(database_url: str, folder: Path, allowance: int, served: StockApplication | None = None):
     settings = Settings(
         data_dir=str(folder),
         database_url=database_url.replace("+aiosqlite", ""),
@@ -52,17 +55,20 @@ async def serving(database_url: str, folder: Path, allowance: int):
         trusted_proxies="127.0.0.0/8",
         public_url="https://feeds.example.org",
     )
-    async with open_context(settings) as context:
-        router = Router()
-        router.mount(Service("shop", "Shop", "1", "", OPERATIONS, _facts, {}), "/shop")
+    async with open_context(settings) as context, contextlib.AsyncExitStack() as stack:
+        router, service = Router(), Service("shop", "Shop", "1", "", OPERATIONS, _facts, {})
+        if served:
+            terms = f"price_usd = 0.001\nfree_per_day = {allowance}"
+            service = await stack.enter_async_context(served.service(context, terms))
+        router.mount(service, "/shop")
         gate = Server(settings, Admission(context), router, {})
         async with asgi_client(gate.handle) as client:
             yield client, context
 
 
 @pytest.fixture
-async def house(database_url, tmp_path):
-    async with serving(database_url, tmp_path, ALLOWANCE) as opened:
+async def house(database_url, tmp_path, served):
+    async with serving(database_url, tmp_path, ALLOWANCE, served) as opened:
         yield opened
 
 
@@ -75,6 +81,13 @@ async def get(client, path="/shop/page", address="198.51.100.7", **headers: str)
     return await client.get(path, headers={"X-Forwarded-For": address, **headers})
 
 
+@on_every_application
+async def test_allowance_is_exact_when_calls_come_at_once(client):
+    answers = await asyncio.gather(*(get(client) for _ in range(20)))
+    assert Counter(one.status_code for one in answers) == {200: ALLOWANCE, 402: 20 - ALLOWANCE}
+
+
+@on_every_application
 async def test_allowance_is_told_on_every_answer_and_ends_in_a_challenge(client):
     for left in (2, 1, 0):
         answer = await get(client)
@@ -109,6 +122,7 @@ async def test_challenge_of_a_server_that_takes_no_payment_is_empty_in_both_vers
     assert required["resource"]["url"] == "https://feeds.example.org/shop/page"
 
 
+@on_every_application
 async def test_each_address_has_its_own_allowance_and_ipv6_shares_it_by_network(client):
     for _ in range(ALLOWANCE):
         await get(client, address="2001:db8:1:2::1")
@@ -150,6 +164,7 @@ async def test_what_is_not_found_uses_one_and_what_is_free_uses_none(client):
     assert (await get(client)).headers["x-ratelimit-remaining"] == "1"
 
 
+@on_every_application
 async def test_key_of_a_paid_tier_replaces_the_allowance(house):
     client, context = house
     pro = (await context.keys.create("ada@example.org", "pro")).text

@@ -4,7 +4,7 @@ import asyncio
 import json
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Annotated
 
@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 from tests.fakes.collector import collecting
 from tests.http.conftest import asgi_client
+from tests.http.stock import on_every_application
 from tests.payments.x402.signed_payments import OTHER, PAYER, PRICE, RELAYER, SELLER, authorization, payload, signature
 from tests.servers.databases import migrated_copy
 from tests.waiting import until
@@ -97,13 +98,21 @@ class House:
         return await token_balance(self.chain.client, self.chain.usdc_address, SELLER.address)
 
 
+def own_service(settings, gate, endpoints):
+    operation = Endpoint("page", "GET", "/page", "A page", endpoints.page, free_then_paid(PRICE),
+                         responses={"application/json": {}}, is_tool=True)  # fmt: skip
+    service = Service("shop", "Shop", "1", "", [operation], _facts, {})
+    mcp = McpEndpoint(settings, gate, service, tool_routes([(service, "/shop")])).endpoint()
+    return replace(service, endpoints=[operation, mcp])
+
+
 @pytest.fixture
 def open_house(local_chain):
     """A function that opens a server with its own database, or with the one that `settings` name."""
 
     @asynccontextmanager
-    async def opened(**settings: object) -> AsyncIterator[House]:
-        endpoints = ShopEndpoints()
+    async def opened(served=None, **settings: object) -> AsyncIterator[House]:
+        endpoints = served or ShopEndpoints()
         whole = {
             "free_per_ip_per_day": 1,
             "failed_attempts_per_minute": FAILURES,
@@ -114,16 +123,13 @@ def open_house(local_chain):
             "public_url": "https://toll.example",
         }
         told = Settings(**(whole | settings))
-        async with open_context(told) as context:
-            operation = Endpoint("page", "GET", "/page", "A page", endpoints.page, free_then_paid(PRICE),
-                                  responses={"application/json": {}}, is_tool=True)  # fmt: skip
-            service, router, gate = (
-                Service("shop", "Shop", "1", "", [operation], _facts, {}),
-                Router(),
-                Admission(context),
-            )
-            mcp = McpEndpoint(told, gate, service, tool_routes([(service, "/shop")])).endpoint()
-            router.mount(replace(service, endpoints=[operation, mcp]), "/shop")
+        async with open_context(told) as context, AsyncExitStack() as stack:
+            router, gate = Router(), Admission(context)
+            if served:
+                terms = f"price_usd = {PRICE / 1_000_000}\nfree_per_day = 1"
+                router.mount(await stack.enter_async_context(served.service(context, terms)), "/shop")
+            else:
+                router.mount(own_service(told, gate, endpoints), "/shop")
             house = House(context, endpoints, Server(told, gate, router, {}), local_chain)
             assert (await house.get()).status_code == 200
             endpoints.runs = 0
@@ -134,9 +140,9 @@ def open_house(local_chain):
 
 
 @pytest.fixture
-async def house(open_house, database_url, tmp_path, local_chain):
+async def house(open_house, database_url, tmp_path, local_chain, served):
     await local_chain.fund_usdc(PAYER.address, 100_000)
-    async with open_house(data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", "")) as house:
+    async with open_house(served, data_dir=str(tmp_path), database_url=database_url.replace("+aiosqlite", "")) as house:
         yield house
 
 
@@ -173,6 +179,7 @@ async def test_challenge_serves_both_versions_at_once(house):
     assert (required["accepts"][0]["network"], required["accepts"][0]["amount"]) == ("eip155:8453", str(PRICE))
 
 
+@on_every_application
 async def test_payment_of_version_one_is_settled_before_the_answer_leaves(house):
     answer = await house.get(**first())
     assert answer.status_code == 200, answer.text
@@ -183,6 +190,7 @@ async def test_payment_of_version_one_is_settled_before_the_answer_leaves(house)
     assert answer.headers["x-ratelimit-remaining"] == "0"
 
 
+@on_every_application
 async def test_payment_of_version_two_is_settled_before_the_answer_leaves(house):
     answer = await house.get(**await second(house))
     assert answer.status_code == 200, answer.text
@@ -218,12 +226,14 @@ async def test_operator_sees_the_chain_the_gas_and_that_a_node_is_silent(house):
     assert await read_chain_status(PayPerRequest(), house.context.database, 8453) == ChainStatus(is_configured=False)
 
 
+@on_every_application
 async def test_payment_while_the_allowance_lasts_is_not_taken(house):
     answer = await house.get(**first(), **{"X-Forwarded-For": "198.51.100.9"})
     assert (answer.status_code, await house.earned()) == (200, 0)
     assert "x-payment-response" not in answer.headers
 
 
+@on_every_application
 async def test_same_payment_again_is_refused_once_its_answer_was_delivered(house):
     headers = first()
     assert (await house.get(**headers)).status_code == 200
@@ -236,6 +246,7 @@ async def test_same_payment_again_is_refused_once_its_answer_was_delivered(house
     assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
 
 
+@on_every_application
 async def test_of_twenty_copies_at_once_one_is_answered(house):
     headers = first()
     answers = await asyncio.gather(*(house.get(**headers) for _ in range(20)))
@@ -245,6 +256,7 @@ async def test_of_twenty_copies_at_once_one_is_answered(house):
     assert (await house.earned(), house.endpoints.runs) == (PRICE, 1)
 
 
+@on_every_application
 @pytest.mark.parametrize("failure", [Problem("not-found", "No."), ZeroDivisionError()])
 async def test_failed_work_costs_nothing_and_the_payment_may_be_used_again(house, failure):
     headers = first()
@@ -289,6 +301,7 @@ async def test_payment_that_will_not_do_is_refused_with_the_standards_reason(hou
     assert (await house.earned(), house.endpoints.runs) == (0, 0)
 
 
+@on_every_application
 async def test_payer_without_funds_is_refused(house):
     told = authorization(**{"from": OTHER.address})
     assert "funds" in reason(await house.get(**first(told, signature(told, OTHER.private_key))))
@@ -301,6 +314,7 @@ async def test_malformed_payment_never_fails_the_server(house, header):
     assert house.endpoints.runs == 0
 
 
+@on_every_application
 async def test_books_and_chain_agree_on_what_was_earned(house):
     for _ in range(3):
         assert (await house.get(**first())).status_code == 200

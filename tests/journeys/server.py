@@ -140,7 +140,8 @@ class Server(Program):
     ) -> None:
         self.port = port or free_port()
         self.root = f"http://127.0.0.1:{self.port}"
-        self.base = self.root if EVERY_SERVICE.keys() & set(arguments) else f"{self.root}/defense"
+        is_alone = EVERY_SERVICE.keys() & set(arguments) or (arguments and not str(arguments[0]).startswith("-"))
+        self.base = self.root if is_alone else f"{self.root}/defense"
         self.data_dir = home / "data"
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
         super().__init__(command, home, settings, limits)

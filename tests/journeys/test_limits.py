@@ -4,21 +4,31 @@ import asyncio
 import os
 import time
 from collections import Counter
+from contextlib import ExitStack
+from functools import partial
 
 import httpx2
 import pytest
 
 from tests.journeys.server import Server
+from tests.proxy.stage import express, fastapi
 
 CONNECTIONS = 50
-FLEETS = ["one process", "two workers", "three servers"]
+FLEETS = ["one process", "two workers", "three servers", "two workers before fastapi", "one process before express"]
+DECLARATION = """title = "Shop"
+access = "key"
+[upstream]
+url = "{url}"
+[routes."GET /page"]
+"""
 
 
 class Fleet:
     """The servers that share one set of counts, and what they were started with."""
 
-    def __init__(self, start, homes, *arguments: object, **settings: object) -> None:
+    def __init__(self, start, homes, *arguments: object, path="/feeds/events?limit=1", **settings: object) -> None:
         self._start, self._homes, self._arguments, self.settings = start, homes, arguments, settings
+        self.path = path
         self.servers: list[Server] = []
         self.start()
 
@@ -39,8 +49,8 @@ class Fleet:
 @pytest.fixture(scope="module", params=FLEETS)
 def fleet(request, start_server, tmp_path_factory):
     homes = [tmp_path_factory.mktemp("fleet") for _ in range(3 if request.param == "three servers" else 1)]
-    arguments: list[object] = ["--workers", 2] if request.param == "two workers" else []
-    settings = {}
+    arguments: list[object] = ["--workers", 2] if "two workers" in request.param else []
+    settings, (_, _, application) = {}, request.param.partition(" before ")
     if request.param == "three servers":
         worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
         # Not the database that the `redis_url` fixture empties.
@@ -48,23 +58,30 @@ def fleet(request, start_server, tmp_path_factory):
         settings["database_url"] = request.getfixturevalue("new_postgres_database")(
             request.getfixturevalue("migrated_template")
         )
-    fleet = Fleet(start_server, homes, *arguments, **settings)
-    yield fleet
-    fleet.kill()
+    with ExitStack() as stack:
+        if application:
+            run = {"fastapi": fastapi, "express": express}[application]
+            url = stack.enter_context(run(tmp_path_factory.mktemp(application)))
+            (homes[0] / "services").mkdir()
+            (homes[0] / "services" / "shop.toml").write_text(DECLARATION.format(url=url))
+            arguments, settings = ["shop", *arguments], {"path": "/page"}
+        fleet = Fleet(partial(start_server, is_recorded=not application), homes, *arguments, **settings)
+        yield fleet
+        fleet.kill()
 
 
-async def _spend(servers, key, each) -> list[httpx2.Response]:
+async def _spend(fleet, key, each) -> list[httpx2.Response]:
     headers = {"Authorization": f"Bearer {key}"}
     gate = asyncio.Event()
 
     async def caller(client) -> list[httpx2.Response]:
         await gate.wait()
-        return [await client.get("/feeds/events?limit=1") for _ in range(each)]
+        return [await client.get(fleet.path) for _ in range(each)]
 
     transports = [httpx2.AsyncHTTPTransport(verify=False) for _ in range(CONNECTIONS)]
     clients = [
         httpx2.AsyncClient(
-            base_url=servers[number % len(servers)].base, headers=headers, timeout=60, transport=transport
+            base_url=fleet.servers[number % len(fleet.servers)].base, headers=headers, timeout=60, transport=transport
         )
         for number, transport in enumerate(transports)
     ]
@@ -75,9 +92,9 @@ async def _spend(servers, key, each) -> list[httpx2.Response]:
     return answers
 
 
-def spend(servers, key, each):
+def spend(fleet, key, each):
     """What `CONNECTIONS` parallel connections get for `each` calls of theirs."""
-    return asyncio.run(_spend(servers, key, each))
+    return asyncio.run(_spend(fleet, key, each))
 
 
 def refusals(answers):
@@ -86,7 +103,7 @@ def refusals(answers):
 
 def test_fifty_connections_spend_a_free_minute_exactly(fleet):
     key = fleet.servers[0].new_key()["api_key"]
-    answers = spend(fleet.servers, key, 1)
+    answers = spend(fleet, key, 1)
     assert Counter(answer.status_code for answer in answers) == {200: 10, 429: 40}
     assert refusals(answers) == {(429, "rate-limited", "minute")}
     for answer in answers:
@@ -101,7 +118,7 @@ def test_fifty_connections_spend_a_free_minute_exactly(fleet):
 
 def test_fifty_connections_spend_a_day_exactly(fleet):
     key = fleet.operators_key("--per-minute", 1_000, "--per-day", 100)
-    answers = spend(fleet.servers, key, 4)
+    answers = spend(fleet, key, 4)
     assert Counter(answer.status_code for answer in answers) == {200: 100, 429: 100}
     assert refusals(answers) == {(429, "quota-exceeded", "day")}
     usage = fleet.servers[-1].used(key)
@@ -111,7 +128,7 @@ def test_fifty_connections_spend_a_day_exactly(fleet):
 def test_key_works_on_every_process_at_once(fleet):
     for _ in range(4):
         key = fleet.servers[0].new_key("bob@example.org")["api_key"]
-        assert {answer.status_code for answer in spend(fleet.servers, key, 1)} == {200, 429}
+        assert {answer.status_code for answer in spend(fleet, key, 1)} == {200, 429}
 
 
 def test_counts_survive_kill_9(fleet):
@@ -119,22 +136,22 @@ def test_counts_survive_kill_9(fleet):
     key = server.new_key("eve@example.org")["api_key"]
     with server.client(key) as client:
         for _ in range(7):
-            assert client.get("/feeds/events?limit=1").status_code == 200
+            assert client.get(fleet.path).status_code == 200
         time.sleep(1.0)  # what the contract allows to be lost
-        assert client.get("/feeds/events?limit=1").status_code == 200
+        assert client.get(fleet.path).status_code == 200
     fleet.kill()
     fleet.start()
     usage = fleet.servers[-1].used(key)
     assert usage["day"]["used"] in {7, 8}
     assert usage["minute"]["used"] == usage["day"]["used"]
     left = 10 - usage["minute"]["used"]
-    answers = spend(fleet.servers, key, 1)
+    answers = spend(fleet, key, 1)
     assert Counter(answer.status_code for answer in answers) == {200: left, 429: CONNECTIONS - left}
 
 
 def test_graceful_stop_loses_no_count(fleet):
     key = fleet.servers[0].new_key("zoe@example.org")["api_key"]
-    assert Counter(answer.status_code for answer in spend(fleet.servers, key, 1))[200] == 10
+    assert Counter(answer.status_code for answer in spend(fleet, key, 1))[200] == 10
     assert fleet.stop() == [0] * len(fleet.servers)
     fleet.start()
     usage = fleet.servers[0].used(key)

@@ -31,4 +31,12 @@ app.get("/broken", () => {
   throw new Error("broken");
 });
 
+const behaviour = { runs: 0, status: 200 };
+app.all(["/page", "/ask"], (request, response) => {
+  behaviour.runs += 1;
+  response.status(behaviour.status).json({ run: behaviour.runs });
+});
+app.get("/behaviour", (request, response) => response.json(behaviour));
+app.put("/behaviour", (request, response) => response.json(Object.assign(behaviour, request.body)));
+
 const server = app.listen(Number(process.env.PORT), "127.0.0.1", () => console.log(server.address().port));

@@ -4,11 +4,12 @@ from datetime import date
 from enum import StrEnum
 from typing import Annotated
 
-from fastapi import FastAPI, Header, HTTPException, Path, Query, UploadFile
+from fastapi import FastAPI, Header, HTTPException, Path, Query, Response, UploadFile
 from pydantic import BaseModel, Field
 
 app = FastAPI(title="Weather of the coast", version="2.3.0")
 ORDERS: list["Report"] = []
+BEHAVIOUR = {"runs": 0, "status": 200}
 
 
 class Unit(StrEnum):
@@ -69,3 +70,22 @@ def add_image(image: UploadFile) -> dict[str, int]:
 @app.get("/internal", include_in_schema=False)
 def internal() -> str:
     return "not for callers"
+
+
+@app.api_route("/page", include_in_schema=False)
+@app.post("/ask", include_in_schema=False)
+async def page(response: Response) -> dict[str, int]:
+    BEHAVIOUR["runs"] += 1
+    response.status_code = BEHAVIOUR["status"]
+    return {"run": BEHAVIOUR["runs"]}
+
+
+@app.get("/behaviour", include_in_schema=False)
+async def read_behaviour() -> dict[str, int]:
+    return BEHAVIOUR
+
+
+@app.put("/behaviour", include_in_schema=False)
+async def change_behaviour(changes: dict[str, int]) -> dict[str, int]:
+    BEHAVIOUR.update(changes)
+    return BEHAVIOUR
