@@ -13,6 +13,9 @@ from msgspec import Struct, field
 
 from tollhouse import clock
 from tollhouse.catalogue import store
+from tollhouse.catalogue.index import layout
+from tollhouse.catalogue.index_snapshots import IndexSnapshots
+from tollhouse.catalogue.index_state import IndexState
 from tollhouse.catalogue.items import (
     Item,
     display_number,
@@ -125,22 +128,6 @@ def _take(schema: Schema, diff: ItemDiff, known: StoredItem | None, item: Item, 
         diff.price_rows.append({"item_id": row.id, "at": at, "price_micros": price[0], "current_micros": price[1]})
 
 
-class IndexState(Struct, frozen=True):
-    """What an index shows: the epoch, which every database has its own of, the revision, and its change set's token.
-
-    While an index is built for the first time, `progress` are the rows in it and the rows in the database.
-    """
-
-    epoch: str = ""
-    revision: int = 0
-    token: str = ""
-    progress: tuple[int, int] | None = None
-
-    @classmethod
-    def decode(cls, about: bytes) -> "IndexState":
-        return msgspec.json.decode(about, type=cls) if about else cls()
-
-
 class PricePoint(Struct, frozen=True):
     """An item's price from a time on, in the currency's unit."""
 
@@ -154,15 +141,19 @@ class Catalogue:
 
     With `folder` the index is on disk. The processes of a machine share it: one of them applies the changes, and all
     show them. Without `folder` the index is in the memory of this process. While the index is built for the first time,
-    it shows the rows that it has, and `filled` states how many.
+    it shows the rows that it has, and `filled` states how many. `snapshots` is a folder or a URL where machines share
+    snapshots of the index, "" for none.
     """
 
-    def __init__(self, name: str, schema: Schema, database: Database, folder: Path | None = None) -> None:
+    def __init__(
+        self, name: str, schema: Schema, database: Database, folder: Path | None = None, snapshots: str = ""
+    ) -> None:
         self.name = name
         self.schema = schema
         self._database = database
         self._engine = TantivyEngine(schema, folder)
         self._shown = IndexState.decode(self._engine.index.about)
+        self._snapshots = IndexSnapshots(snapshots, name, layout(schema)) if snapshots else None
         self._refreshing = asyncio.Lock()
         self.filled: tuple[int, int] | None = None
         """Rows in the index and rows in the database while the index is built for the first time."""
@@ -275,10 +266,12 @@ class Catalogue:
         """
         until = time.monotonic() + AWAIT_AT_MOST_SECONDS
         async with self._refreshing:
-            while True:
-                if await self._catch_up() or time.monotonic() > until:
+            while not await self._catch_up():
+                if time.monotonic() > until:
                     return
                 await asyncio.sleep(AWAIT_SECONDS)
+            if self._snapshots:
+                await self._snapshots.save_if_due(self._engine.index, self._shown)
 
     def close(self) -> None:
         """Let another process write the index. The catalogue cannot be refreshed afterwards."""
@@ -316,6 +309,9 @@ class Catalogue:
     async def _update_index(self, connection: Transaction, now: IndexState) -> None:
         if now == self._shown:
             return
+        if self._snapshots and not await self._can_follow(connection, self._shown, now):
+            await self._snapshots.restore(connection, self._engine.index, now)
+            await asyncio.to_thread(self._reload)
         since = self._shown.revision if await self._can_follow(connection, self._shown, now) else 0
         total = 0
         if not since:

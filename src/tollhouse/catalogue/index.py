@@ -168,14 +168,14 @@ class View:
     def __init__(self, schema: Schema, columns: Any, searcher: Searcher) -> None:
         self.schema = schema
         self.columns = columns
-        self._searcher = searcher
+        self.searcher = searcher
         self.sample = IndexQuery.term_query(columns, ROWS, SAMPLE, index_option="basic")
         self.is_one_segment = searcher.num_segments <= 1
         # Cached counts over all rows.
         self.counts: dict[str, Any] = {}
 
     def __len__(self) -> int:
-        return int(self._searcher.num_docs)
+        return int(self.searcher.num_docs)
 
     @cached_property
     def rows_ever(self) -> int:
@@ -187,24 +187,24 @@ class View:
 
     def best(self, query: IndexQuery, limit: int) -> tuple[int, list[Hit]]:
         """The number of matching rows, and those with the highest scores; equal ones by id within each segment."""
-        result: Any = self._searcher.search(query, max(limit, 1))
+        result: Any = self.searcher.search(query, max(limit, 1))
         return int(result.count), result.hits[:limit]
 
     def first(self, query: IndexQuery, column: str, limit: int, *, backwards: bool = False) -> list[Hit]:
         """The matching rows with the smallest (or largest) values in a column; equal ones in any order."""
         order = Order.Desc if backwards else Order.Asc
-        return self._searcher.search(query, max(limit, 1), count=False, order_by_field=column, order=order).hits[:limit]
+        return self.searcher.search(query, max(limit, 1), count=False, order_by_field=column, order=order).hits[:limit]
 
     def aggregate(self, query: IndexQuery, request: dict[str, Any]) -> dict[str, Any]:
         """Run tantivy aggregations over the matching rows."""
-        return self._searcher.aggregate(query, request)
+        return self.searcher.aggregate(query, request)
 
     def row_count(self, column: str, term: str) -> int:
         """The number of rows with a term, including rows removed since the last merge."""
-        return int(self._searcher.doc_freq(column, term))
+        return int(self.searcher.doc_freq(column, term))
 
     def item(self, address: Any) -> Item:
         """The visible members of the item in a row."""
-        body: Any = self._searcher.doc(address).get_first(BODY)
+        body: Any = self.searcher.doc(address).get_first(BODY)
         item: Item = msgspec.json.decode(body)
         return item

@@ -66,8 +66,9 @@ class TantivyEngine:
         self._snapshot = self._take_snapshot()
 
     def reload(self) -> None:
-        """Show what another process has published."""
-        if self.index.reload():
+        """Show what is published."""
+        self.index.reload()
+        if self._snapshot.view.searcher is not self.index.searcher:
             self._snapshot = self._take_snapshot()
 
     def tidy(self) -> None:

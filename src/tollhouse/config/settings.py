@@ -135,6 +135,7 @@ class StorageSettings(Section):
     database_url: DatabaseUrl = setting("", "Database URL; empty: file `tollhouse.db` in `data_dir`", "has_password")
     encryption_key: HexKey = setting("", "Key of stored webhook secrets; empty: made, kept in `data_dir`", "secret")
     redis_url: RedisUrl = setting("", "Redis that counts usage for several machines", "has_password")
+    index_snapshots: str = setting("", "Folder or URL (`s3://bucket/prefix`) where machines share search indexes")
 
 
 @dataclass(frozen=True, kw_only=True)

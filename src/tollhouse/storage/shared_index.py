@@ -120,6 +120,8 @@ class SharedIndex:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._lock = _try_lock(self._folder / "lock")
             if self._lock:
+                for unfinished in self._folder.glob("tmp-*"):
+                    shutil.rmtree(unfinished, ignore_errors=True)
                 self.reload()
         return self.is_writer
 
@@ -173,6 +175,21 @@ class SharedIndex:
         with suppress(AttributeError, OSError):
             ctypes.CDLL(None).malloc_trim(0)
 
+    def adopt(self, folder: Path) -> None:
+        """Publish the folder of a snapshot, on the same file system, in place of everything before."""
+        assert self.is_writer
+        self._release_writer()
+        self._publish_folder(folder)
+
+    def copy_publication(self, folder: Path) -> None:
+        """The shown publication as hard links in a new folder."""
+        assert self._folder
+        shutil.copytree(self._folder / self._name, folder, copy_function=os.link)
+
+    def scratch(self) -> Path | None:
+        """A path for a new folder on the same file system; None for an index in memory."""
+        return self._folder / f"tmp-{secrets.token_hex(8)}" if self._folder else None
+
     def close(self) -> None:
         """Let another process write. The index cannot be changed here afterwards."""
         self._release_writer()
@@ -203,9 +220,9 @@ class SharedIndex:
                 break
         else:
             raise OSError(f"the files of {self._folder / _WORK} are deleted while they are read")
-        self._adopt(new)
+        self._publish_folder(new)
 
-    def _adopt(self, new: Path) -> None:
+    def _publish_folder(self, new: Path) -> None:
         """Make a complete folder the newest publication, and show it."""
         assert self._folder
         stored = sorted(path.name for path in self._folder.iterdir() if path.name[:8].isdecimal())
@@ -276,6 +293,14 @@ def read_publication(folder: Path) -> Publication:
     return publication
 
 
+def write_publication(folder: Path, publication: Publication) -> None:
+    """Note what a folder publishes, after its files."""
+    with (folder / _PUBLICATION).open("wb") as file:
+        file.write(msgspec.json.encode(publication))
+        file.flush()
+        os.fsync(file.fileno())
+
+
 def _publish_files(work: Path, new: Path, about: bytes) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
@@ -285,10 +310,7 @@ def _publish_files(work: Path, new: Path, about: bytes) -> None:
     for name in _segment_files(new, work):
         os.link(work / name, new / name)
         files[name] = (new / name).stat().st_size
-    with (new / _PUBLICATION).open("wb") as file:
-        file.write(msgspec.json.encode(Publication(about, files)))
-        file.flush()
-        os.fsync(file.fileno())
+    write_publication(new, Publication(about, files))
 
 
 def _segment_files(index: Path, files: Path | None = None) -> list[str]:
@@ -305,13 +327,10 @@ def _segment_files(index: Path, files: Path | None = None) -> list[str]:
 
 def _delete_unlocked(folders: Iterable[Path]) -> None:
     for folder in folders:
-        # `held` is the lock of the former form of these folders.
-        locks = [_try_lock(path) for path in (folder / "lock", *folder.glob("*/held"))]
-        if all(locks):
+        lock = _try_lock(folder / "lock")
+        if lock:
             shutil.rmtree(folder, ignore_errors=True)
-        for lock in locks:
-            if lock:
-                lock.close()
+            lock.close()
 
 
 def _read_link(link: Path) -> str:

@@ -34,7 +34,7 @@ async def half_indexed(home: Path, path: Path) -> AsyncIterator[None]:
     `path` is the declaration of the table `wide` in `home`, over its first READY rows.
     """
     database = open_database(Settings(data_dir=str(home / "data")))
-    folder = home / "data" / "index"
+    folder = home / "data" / "search"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         loader, catalogue = open_loader(read_declaration(path), database, folder)

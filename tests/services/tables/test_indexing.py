@@ -79,7 +79,7 @@ async def test_large_edit_shows_in_parts_and_a_start_with_an_unchanged_file_read
     text = as_rows(count)
     declaration = read_declaration(declare(home, text, "wide"))
     database = open_database(Settings(data_dir=str(home / "data")))
-    folder = home / "data" / "index"
+    folder = home / "data" / "search"
     folder.mkdir(parents=True, exist_ok=True)
     try:
         loader, catalogue = open_loader(declaration, database, folder)

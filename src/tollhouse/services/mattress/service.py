@@ -56,7 +56,8 @@ async def open_mattress(context: AppContext) -> Service:
     Raises RetailersError if the file of retailers is malformed.
     """
     settings = context.settings
-    catalogue = open_catalogue(context.database, Path(context.settings.data_dir) / "index" / CATALOGUE)
+    folder = Path(context.settings.data_dir) / "search" / CATALOGUE
+    catalogue = open_catalogue(context.database, folder, context.settings.index_snapshots)
     if settings.recorded is not False:
         await load_demonstration(context.database, catalogue)
     await catalogue.refresh()
@@ -87,9 +88,9 @@ async def open_mattress(context: AppContext) -> Service:
     )
 
 
-def open_catalogue(database: Database, folder: Path | None = None) -> Catalogue:
+def open_catalogue(database: Database, folder: Path | None = None, snapshots: str = "") -> Catalogue:
     """The service's catalogue, its index in `folder` or in memory. It is empty until its first `refresh`."""
-    return Catalogue(CATALOGUE, MATTRESSES, database, folder)
+    return Catalogue(CATALOGUE, MATTRESSES, database, folder, snapshots)
 
 
 async def _health(context: AppContext, view: CatalogueView) -> Health:

@@ -222,14 +222,19 @@ class TableLoader:
 
 
 def open_loader(
-    declaration: Declaration, database: Database, folder: Path | None = None, *, allow_loopback: bool = False
+    declaration: Declaration,
+    database: Database,
+    folder: Path | None = None,
+    *,
+    snapshots: str = "",
+    allow_loopback: bool = False,
 ) -> tuple[TableLoader, Catalogue]:
     """The loader and its catalogue, which is empty before it has loaded.
 
     With `folder`, the catalogue's index is valid there between runs.
     """
     own = folder / declaration.name if folder else None
-    catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database, own)
+    catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database, own, snapshots)
     return TableLoader(declaration, database, catalogue, folder, allow_loopback=allow_loopback), catalogue
 
 

@@ -63,10 +63,14 @@ class Health(Struct, frozen=True):
 
 async def open_table(declaration: Declaration, context: AppContext) -> Service:
     """The service of a table. What of a large table is not in the index yet follows while it serves."""
-    folder = Path(context.settings.data_dir) / "index"
+    folder = Path(context.settings.data_dir) / "search"
     folder.mkdir(parents=True, exist_ok=True)
     loader, catalogue = open_loader(
-        declaration, context.database, folder, allow_loopback=context.settings.webhook_allow_loopback
+        declaration,
+        context.database,
+        folder,
+        snapshots=context.settings.index_snapshots,
+        allow_loopback=context.settings.webhook_allow_loopback,
     )
     questions = TableQuestions(declaration, catalogue)
     readiness = Readiness(loader, catalogue, questions)
