@@ -2,17 +2,20 @@
 
 import base64
 import json
+from typing import Any
 
 import httpx2
 import pytest
 import pytest_asyncio
+from eth_account import Account
 
+from tests.http.test_sign_in import header, message
 from tests.middleware.apps import of_starlette
 from tests.middleware.conftest import UNCLOSED
 from tests.middleware.lifespan import running
 from tests.servers.databases import migrated_copy
 from tollhouse import Settings
-from tollhouse.client import Payer
+from tollhouse.client import Agent, Payer
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 
@@ -76,6 +79,47 @@ async def test_paid_call_takes_its_price_once_and_a_failed_one_takes_nothing(cha
             payment = Payer(PAYER.private_key).headers(challenge.headers["payment-required"], PRICE)
             assert (await client.get(f"/broken?at={at}", headers=payment)).status_code == 500
         assert await earned() == 3 * PRICE
+
+
+async def test_wallet_pays_from_its_credit_by_signature_and_by_signing_in(chain, tmp_path):
+    settings = Settings(
+        data_dir=str(migrated_copy(tmp_path)),
+        evm_rpc_url=chain.url,
+        treasury_address=SELLER.address,
+        deposit_confirmations=1,
+        x402_pay_to=SELLER.address,
+        x402_facilitator_key=RELAYER.private_key,
+    )
+    wallet, agent = {"wallet_address": PAYER.address}, Agent(PAYER.private_key)
+    async with running(of_starlette(settings), raises=False) as client:
+        assert (await client.post("/api/agent/register", json=wallet)).status_code == 200
+        tx_hash = await chain.transfer_usdc(PAYER.address, SELLER.address, 1_000_000)
+        await chain.wait_mined(tx_hash)
+        deposited = await client.post("/api/agent/deposit", json={**wallet, "tx_hash": tx_hash})
+        assert deposited.json()["balance_usd"] == "1.00"
+        for at in ("once", "soon"):
+            broken = await client.get(f"/broken?at={at}", headers=agent.headers("/broken"))
+            assert broken.status_code == 500
+        headers = agent.headers("/paid")
+        paid = await client.get("/paid", headers=headers)
+        assert (paid.status_code, paid.json()["payment"], paid.json()["caller"]) == (200, "credit", "WalletCaller")
+        assert (await client.get("/paid", headers=headers)).json()["code"] == "nonce-reused"
+        challenge = await client.get("/siwx/paid")
+        offered = json.loads(base64.b64decode(challenge.headers["payment-required"]))["extensions"]["sign-in-with-x"]
+        signed = _signed_in(offered["info"])
+        answer = await client.get("/siwx/paid", headers=signed)
+        assert (answer.status_code, answer.json()["payment"]) == (200, "credit")
+        assert (await client.get("/siwx/paid", headers=signed)).json()["code"] == "nonce-reused"
+        balance = (await client.get("/api/agent/balance", params=wallet)).json()
+        assert (balance["spent_usd"], balance["reserved_usd"], balance["calls"]) == ("0.004", "0.00", 2)
+
+
+def _signed_in(offered: dict[str, Any]) -> dict[str, str]:
+    """The header that opens the credit of the payer for what a challenge offers."""
+    account = Account.from_key(PAYER.private_key)
+    path = offered["uri"].partition("://test")[2]
+    sent = message(uri=f"http://test{path}", address=account.address, domain=offered["domain"], nonce=offered["nonce"])
+    return header(sent, account)
 
 
 async def _use_up(client: httpx2.AsyncClient, at: str) -> None:

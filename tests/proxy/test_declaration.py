@@ -15,7 +15,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 from tollhouse.proxy.declaration import declaration_toml, parse_proxy
 from tollhouse.proxy.declared import Head, UpstreamPart
-from tollhouse.proxy.routes import endpoints_of_routes, hidden_operations, routes_of
+from tollhouse.proxy.routes import endpoints_of_routes, free_methods, hidden_operations, routes_of
 
 GOOD = """title = "Weather"
 price_usd = 0.002
@@ -249,3 +249,18 @@ offered = false
     with suppress(Problem):
         endpoint = router.match(method, path)[0].endpoint
         assert endpoint.handler is not handle or endpoint.terms.opens_to == "payer"
+
+
+def test_methods_that_nobody_declared_are_named_where_they_are_free():
+    routes = """
+[routes."GET /items/{id}"]
+price_usd = 0.01
+[routes."POST /notes"]
+access = "free"
+"""
+    opened = GOOD.replace("[upstream]", 'other_routes = "free"\n[upstream]') + routes
+    free = free_methods(parse_proxy(opened, Path("weather.toml")))
+    assert {"POST", "PUT", "DELETE"} <= {*free["/items/{id}"]}
+    assert "GET" not in free["/items/{id}"]
+    assert "/notes" not in free
+    assert free_methods(parse_proxy(GOOD + routes, Path("weather.toml"))) == {}

@@ -362,6 +362,9 @@ def test_operations_are_tools_on_the_same_terms(weather):
 
 
 def test_pages_and_lists_name_the_api(weather):
+    assert weather.get("/openapi.json").json()["info"]["title"] == weather.get("/server.json").json()["title"]
+    assert weather.get("/openapi.json").json()["info"]["version"] == "2.3.0"
+    assert weather.get("/server.json").json()["title"] == "Weather of the coast"
     page = weather.get("/guide/reference/weather", headers={"Accept": "text/html"}).text
     assert "forecast" in page
     assert f"{weather.root}" in page or "TOLLHOUSE_URL" in page

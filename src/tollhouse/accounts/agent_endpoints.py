@@ -77,7 +77,10 @@ class Authentication(Struct, frozen=True):
 
 
 class AgentRegistered(Struct, frozen=True):
-    """A registered wallet. `treasury_address` is null where this server does not accept deposits."""
+    """A registered wallet. `treasury_address` is null where this server does not accept deposits.
+
+    `price_per_call_usd` is the usual price: an operation that costs more or less says so in OpenAPI (`x-price`).
+    """
 
     agent_id: str
     wallet_address: str

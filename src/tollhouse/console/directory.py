@@ -99,14 +99,19 @@ def host_document(context: AppContext, mounted: Mounted) -> Json:
     """The OpenAPI document with every operation of the host."""
     settings = context.settings
     info = {
-        "title": "Tollhouse",
-        "version": __version__,
+        "title": _title(mounted),
+        "version": mounted[0][0].version if len(mounted) == 1 else __version__,
         "description": "; ".join(service.title for service, _ in mounted),
         "contact": _contact(settings),
         "x-guidance": " ".join(GUIDANCE.split()),
     }
     parts = [ServiceDocument(one.name, prefix, context.offers.document(one.name)) for one, prefix in mounted]
     return merge(parts, info, [{"url": settings.link_root or "/"}])
+
+
+def _title(mounted: Mounted) -> str:
+    """The title of a service that the host serves alone, else that of this program."""
+    return mounted[0][0].title if len(mounted) == 1 else "Tollhouse"
 
 
 def _registry_entry(root: str, mounted: Mounted) -> Json:
@@ -119,7 +124,7 @@ def _registry_entry(root: str, mounted: Mounted) -> Json:
     return {
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
         "name": f"{namespace[:150]}/{mounted[0][0].name if len(mounted) == 1 else 'tollhouse'}",
-        "title": "Tollhouse",
+        "title": _title(mounted),
         "description": "Operations of this server as tools, metered and paid per call (API key, x402)",
         "version": __version__,
         "websiteUrl": f"{root}/",

@@ -80,6 +80,24 @@ def hidden_operations(declaration: ProxyDeclaration, *, is_at_root: bool = False
     return [one for one in (declaration.document.operations if declaration.document else ()) if one.path in own]
 
 
+def free_methods(declaration: ProxyDeclaration, *, is_at_root: bool = False) -> dict[str, list[str]]:
+    """The methods that `other_routes` opens to everyone at paths where another method costs or needs something."""
+    if declaration.head.other_routes != FREE_ACCESS:
+        return {}
+    declared = [
+        one
+        for one in routes_of(declaration, is_at_root=is_at_root)
+        if REST not in one.template and (one.operation is not None or one.pattern is not None)
+    ]
+    free: dict[str, list[str]] = {}
+    for template in dict.fromkeys(one.template for one in declared if one.access != FREE_ACCESS):
+        methods = {one.method for one in declared if one.template == template}
+        free[template] = [
+            each for each in METHODS if each not in methods and declaration.rule(each, template)[0] is None
+        ]
+    return {template: methods for template, methods in free.items() if methods}
+
+
 def _own_paths(*, is_at_root: bool) -> frozenset[str]:
     return OWN_PATHS | _ROOT_PATHS if is_at_root else OWN_PATHS
 

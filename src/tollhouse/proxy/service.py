@@ -18,7 +18,7 @@ from tollhouse.proxy.declared import ProxyDeclaration
 from tollhouse.proxy.handler import Proxy, ProxyRules
 from tollhouse.proxy.http_upstream import HttpUpstream
 from tollhouse.proxy.reachability import Reachability
-from tollhouse.proxy.routes import endpoints_of_routes, example_call, hidden_operations
+from tollhouse.proxy.routes import endpoints_of_routes, example_call, free_methods, hidden_operations
 
 log = logger("proxy")
 
@@ -65,6 +65,8 @@ async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Serv
     is_at_root = context.settings.service == declaration.name
     for hidden in hidden_operations(declaration, is_at_root=is_at_root):
         log.warning("operation not served: its path is this server's own", method=hidden.method, path=hidden.path)
+    for path, methods in free_methods(declaration, is_at_root=is_at_root).items():
+        log.warning("methods of a declared path are free", path=path, methods=methods, setting="other_routes")
     endpoints = endpoints_of_routes(declaration, proxy.handle, is_at_root=is_at_root)
     document = declaration.document
     return Service(
