@@ -302,13 +302,15 @@ class Upload:
         self._request = request
         self._limit_bytes = limit_bytes
         self._pause_seconds = pause_seconds
-        self._ahead: deque[bytes] = deque()
+        self._ahead: deque[bytes] | None = None if self.is_empty else deque()
         self._received = 0
         self._is_read = self.is_empty
         request.is_uploading = not self.is_empty
 
     async def peek(self, limit_bytes: int) -> bytes:
         """The whole body where it has at most `limit_bytes`, else about so much of it; all of it is yielded again."""
+        if self._ahead is None:
+            return b""
         size = sum(map(len, self._ahead))
         while size < limit_bytes and not self._is_read:
             piece = await self._receive()
@@ -319,7 +321,7 @@ class Upload:
     @property
     def whole(self) -> bytes | None:
         """The body, if all of it is in memory."""
-        return b"".join(self._ahead) if self._is_read else None
+        return b"".join(self._ahead or ()) if self._is_read else None
 
     def __aiter__(self) -> AsyncIterator[bytes]:
         return self

@@ -113,8 +113,7 @@ class Connection(asyncio.Protocol):
         self._sending: asyncio.Task[None] | None = None
         self._continue: asyncio.Event | None = None
         self._is_reading = True
-        self._can_write = asyncio.Event()
-        self._can_write.set()
+        self._can_write: asyncio.Event | None = None
 
     async def send(self, head: bytes, body: bytes | AsyncIterator[bytes] | None, framing: Framing) -> Exchange:
         """Send a request; the exchange once the head of its answer is there. Raises UpstreamFailure."""
@@ -167,7 +166,8 @@ class Connection(asyncio.Protocol):
                     break
                 if piece:
                     self._transport.write(piece if length is not None else b"%x\r\n%b\r\n" % (len(piece), piece))
-                    await self._can_write.wait()
+                    if self._can_write is not None:
+                        await self._can_write.wait()
                 if sent == length:
                     break
             if length is None:
@@ -186,11 +186,11 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._can_write.clear()
+        self._can_write = asyncio.Event()
 
     def resume_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._can_write.set()
+        self._let_write()
 
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol."""
@@ -209,6 +209,11 @@ class Connection(asyncio.Protocol):
         if self._is_in_head() and self._head_bytes > MAX_HEAD_BYTES:
             self._fail(UpstreamFailure("invalid", f"the head of the answer has over {MAX_HEAD_BYTES} bytes"))
 
+    def _let_write(self) -> None:
+        if self._can_write is not None:
+            self._can_write.set()
+            self._can_write = None
+
     def _is_in_head(self) -> bool:
         return self._exchange is not None and not self._exchange.status
 
@@ -216,7 +221,7 @@ class Connection(asyncio.Protocol):
         """See asyncio.Protocol."""
         self.is_closed = True
         self._on_closed(self)
-        self._can_write.set()
+        self._let_write()
         exchange = self._exchange
         if exchange is not None and exchange.status and not self._is_framed and exc is None:
             self._end(None)

@@ -267,7 +267,7 @@ class AnswerStream:
         self._rules = rules
         self._succeed = succeed
         self._problem_of = problem_of
-        self._ahead: deque[bytes] = deque()
+        self._ahead: deque[bytes] | None = None
         self._next: asyncio.Task[bytes] | None = None
         total, loop = rules.total_seconds, asyncio.get_running_loop()
         self._ends_at = None if total is None else loop.time() + total
@@ -275,6 +275,7 @@ class AnswerStream:
     async def read_ahead(self, *, is_open: bool) -> bytes | None:
         """The whole answer if it arrives within the buffer, and soon where it `is_open`; else None. Raises Problem."""
         size, limit = 0, self._rules.buffer_bytes
+        ahead = self._ahead = deque()
         until = asyncio.get_running_loop().time() + BUFFER_SECONDS
         try:
             while size <= limit:
@@ -282,9 +283,9 @@ class AnswerStream:
                     return None
                 piece = await self._piece()
                 size += len(piece)
-                self._ahead.append(piece)
+                ahead.append(piece)
         except StopAsyncIteration:
-            return b"".join(self._ahead)
+            return b"".join(ahead)
         except BaseException:
             await self.aclose()
             raise
