@@ -23,7 +23,7 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.storage.leases import file_lease, held_jobs, lock_leases, request_job, row_lease
 from tollhouse.storage.outages import is_connection_lost, is_outage
-from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
+from tollhouse.storage.postgres import engine_options, prepare
 
 log = logger("storage")
 
@@ -35,9 +35,10 @@ BUSY_TIMEOUT_SECONDS = 10
 WAL_RETRY_SECONDS = 0.005
 RETRY_LOCK_SECONDS = 0.1
 RETRY_BEGIN_SECONDS = 0.0005
-IDLE_IN_TRANSACTION_SECONDS = 120.0
-"""A process that is frozen within a transaction holds its locks for so long."""
 _MAX_HOST = 60
+CONNECTIONS = 5
+"""On PostgreSQL, of each process, one of which may listen for messages. The ledger has three more: eight in all."""
+POOL_SECONDS = 5
 
 
 class Database:
@@ -171,10 +172,10 @@ def open_database(settings: Settings) -> Database:
     try:
         engine = create_async_engine(
             url,
-            connect_args={"timeout": CONNECT_SECONDS},
-            pool_size=10,
-            max_overflow=10,
-            pool_timeout=5,
+            connect_args=engine_options(url),
+            pool_size=CONNECTIONS,
+            max_overflow=0,
+            pool_timeout=POOL_SECONDS,
             pool_pre_ping=True,
         )
     except ModuleNotFoundError:
@@ -194,7 +195,7 @@ def database_url(settings: Settings) -> URL:
 
 
 def _sqlite(url: URL) -> AsyncEngine:
-    engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS}, pool_timeout=5)
+    engine = create_async_engine(url, connect_args={"timeout": BUSY_TIMEOUT_SECONDS}, pool_timeout=POOL_SECONDS)
     event.listen(engine.sync_engine, "connect", _prepare_sqlite)
     event.listen(engine.sync_engine, "begin", _begin_sqlite)
     return engine
@@ -224,7 +225,7 @@ def _switch_to_wal(cursor: Any) -> None:
 
 
 def _prepare_postgres(connection: Any, _record: Any) -> None:
-    connection.run_async(lambda driver: prepare(driver, IDLE_IN_TRANSACTION_SECONDS))
+    connection.run_async(prepare)
 
 
 def _drop_lost_connections(context: ExceptionContext) -> None:

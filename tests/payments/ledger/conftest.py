@@ -2,6 +2,7 @@
 
 import contextlib
 import sqlite3
+import zlib
 from collections.abc import AsyncIterator
 
 import asyncpg
@@ -9,8 +10,10 @@ import pytest
 
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.ledger.postgres_store import BEGIN
 from tollhouse.storage.database import open_database
+
+# What a server of an earlier version begins a batch with.
+BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({zlib.crc32(b'ledger')})"
 
 
 @pytest.fixture

@@ -122,7 +122,12 @@ async def test_rows_of_the_book_cannot_be_changed_by_hand(ledger, sql):
         ),
     ],
 )
-async def test_audit_finds_what_was_tampered_with(ledger, sql, tampering, finding):
+async def test_audit_finds_what_was_tampered_with(ledger, sql, tampering, finding, database_url):
+    if not database_url.startswith("sqlite"):
+        # There the accounts that may go below zero stand in parts, and open reservations in a table of their own.
+        tampering = tampering.replace("open_reservation", "pending_reservation")
+        if "'agent:a'" not in tampering:
+            tampering = tampering.replace("account", "account_part")
     await ledger.move(deposit("1", 5 * PRICE))
     await charge(ledger, "1")
     await reserve(ledger, "open")
@@ -131,6 +136,10 @@ async def test_audit_finds_what_was_tampered_with(ledger, sql, tampering, findin
     report = await ledger.verify()
     assert not report.balanced
     assert any(finding in difference for difference in report.differences), report.differences
+
+
+# What the server says when a batch is committed and the next one may come.
+READY = b"Z\x00\x00\x00\x05I"
 
 
 class Proxy:
@@ -173,12 +182,12 @@ class Proxy:
         back = asyncio.create_task(self._back(far_reader, writer))
         try:
             while chunk := await reader.read(65_536):
-                if self.loses_commits and b"COMMIT" in chunk:
+                if self.loses_commits and b"agent:a" in chunk:
                     self.loses_commits = False
                     back.cancel()
                     await asyncio.wait([back])
                     far_writer.write(chunk)
-                    assert b"COMMIT" in await far_reader.read(65_536)
+                    await far_reader.readuntil(READY)
                     self.lost += 1
                     return
                 far_writer.write(chunk)
@@ -239,31 +248,27 @@ async def test_database_out_of_reach_is_a_clear_problem_and_leaves_nothing_reser
     assert isinstance(await reserve(ledger, "2"), Reserved)
 
 
-async def test_process_that_hangs_inside_a_batch_does_not_hold_up_the_others(postgres_url):
-    async with opened(postgres_url) as ledger, opened(postgres_url) as hanging:
-        await hanging._store._writer.execute("SET idle_in_transaction_session_timeout = 300")
-        await hanging._store._writer.execute(postgres_store.BEGIN)
-        assert (await ledger.move(deposit("1", PRICE))).is_new
-        assert not (await hanging.move(deposit("1", PRICE))).is_new
-
-
 async def test_every_batch_is_durable_although_the_server_would_not_wait_for_the_disk(postgres_url):
     name = postgres_url.rpartition("/")[2]
     connection = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
     await connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     await connection.close()
     async with opened(postgres_url) as ledger:
-        assert await ledger._store._writer.fetchval("SHOW synchronous_commit") == "on"
+        writer = ledger._store._writer
+        assert await writer.fetchval("SHOW synchronous_commit") == "off"
+        async with writer.transaction():
+            await ledger.move(deposit("1", PRICE))
+            assert await writer.fetchval("SHOW synchronous_commit") == "on"
 
 
-async def test_process_that_is_frozen_or_vanishes_is_noticed_within_seconds(postgres_url):
+async def test_machine_that_vanishes_is_noticed_within_seconds(postgres_url):
     async with opened(postgres_url) as ledger:
         shown = {
             name: await ledger._store._writer.fetchval(f"SHOW {name}")
             for name in ("idle_in_transaction_session_timeout", "tcp_user_timeout", "tcp_keepalives_idle")
         }
     assert shown == {
-        "idle_in_transaction_session_timeout": "2s", "tcp_user_timeout": "20000", "tcp_keepalives_idle": "10"
+        "idle_in_transaction_session_timeout": "2min", "tcp_user_timeout": "10000", "tcp_keepalives_idle": "4"
     }  # fmt: skip
 
 

@@ -1,12 +1,12 @@
-"""The ledger in PostgreSQL: one connection that writes and holds this process's lease, and a pool that reads."""
+"""The ledger in PostgreSQL: one connection that writes, and a pool that reads.
+
+A batch is one call of a function in the database, committed by itself, and nothing depends on the session.
+"""
 
 import asyncio
 import contextlib
 import secrets
-import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any
 
 import asyncpg  # type: ignore[import-untyped]  # it ships no types
 from sqlalchemy.engine import URL
@@ -14,26 +14,11 @@ from sqlalchemy.engine import URL
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger import rules
-from tollhouse.payments.ledger.store import (
-    ACCOUNT,
-    AUDIT,
-    ENTRY,
-    NEXT_SEQ,
-    RESPONSE,
-    Store,
-    account_row,
-    entry_from_row,
-    entry_row,
-    reach_failpoints,
-    report,
-    response_from_row,
-    response_rows,
-    unavailable,
-)
-from tollhouse.payments.ledger.types import AccountState, BatchChanges, BatchState, LedgerCommand, LedgerReport, Result
-from tollhouse.storage.outages import is_outage, may_be_retried
-from tollhouse.storage.postgres import CONNECT_SECONDS, prepare
+from tollhouse.payments.ledger.postgres_batch import CALL, Batch
+from tollhouse.payments.ledger.store import AUDIT, Store, reach_failpoints, report, unavailable
+from tollhouse.payments.ledger.types import LedgerCommand, LedgerReport, Result, Sweep
+from tollhouse.storage.outages import is_connection_lost, is_outage, may_be_retried
+from tollhouse.storage.postgres import CONNECT_SECONDS, driver_options, prepare
 
 log = logger("ledger")
 
@@ -41,32 +26,35 @@ RETRY_SECONDS = 8.0
 """How long a batch is retried while the database is unreachable, or the outcome of its commit is unknown."""
 RETRY_EVERY_SECONDS = 0.1
 COMMAND_SECONDS = 10.0
-FROZEN_SECONDS = 2.0
-"""A process that is frozen within a batch holds up all the others for so long. Its batch is applied again later."""
 AUDIT_SECONDS = 3_600.0
 CLOSE_SECONDS = 5.0
-OLD_LOCK_SECONDS = 1.0
-"""How long a new connection waits for the server to notice that the old one is closed."""
+CANCEL_SECONDS = 1.0
+LEASE_SECONDS = 15.0
+"""How long after the last renewal a process counts as alive. One whose session ended does not."""
+RENEW_SECONDS = 4.0
+READERS = 2
+STORED_HASHES = 10_000
+"""So many hashes of bodies that the database has are remembered; such a body is not sent again."""
 _LIMITS = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
 
-_BATCH_LOCK = zlib.crc32(b"ledger")
-_OWNERS = zlib.crc32(b"ledger-owners") >> 1
-BEGIN = f"BEGIN; SELECT pg_advisory_xact_lock({_BATCH_LOCK})"
-# Durable whatever the server's default is.
-_DURABLE = "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+# With the session of the writing connection, or without: then what is known of it stays.
+RENEW = "SELECT ledger_renew($1, $2, $3)"
 
 
 class PostgresStore(Store):
-    """See Store. The process lease is an advisory lock of the writing session."""
+    """See Store. The process lease is a row that a task renews."""
 
     period = "CAST(floor(t.at / $5) AS BIGINT)"
 
     def __init__(self, url: URL) -> None:
-        _, self._options = url.get_dialect()().create_connect_args(url)
+        self._options = {**_LIMITS, **driver_options(url)}
         self.owner = secrets.randbits(31)
+        self._part = 0
+        self._stored: set[bytes] = set()
         self._writer: asyncpg.Connection | None = None
+        self._renewing: asyncio.Task[None] | None = None
         self._readers = asyncpg.create_pool(
-            min_size=0, max_size=4, **{**_LIMITS, **self._options}, init=partial(prepare, idle_in_transaction_seconds=0)
+            min_size=0, max_size=READERS, **self._options, init=prepare, reset=_nothing_to_reset
         )
 
     async def open(self) -> None:
@@ -78,25 +66,27 @@ class PostgresStore(Store):
         except Problem:
             await self._readers.close()
             raise
+        self._renewing = asyncio.create_task(self._renew())
 
     async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
         """See Store. After a lost commit the batch is applied again: ids are taken once."""
         elapsed = asyncio.get_running_loop().time
         deadline = elapsed() + RETRY_SECONDS
+        batch = Batch(commands)
         async with _as_problem():
             while True:
                 try:
-                    return await self._apply(commands)
+                    return await self._apply(batch)
                 except Exception as error:
                     if not may_be_retried(error) or elapsed() > deadline:
                         raise
-                    log.warning("ledger connection lost, retrying", error=repr(error))
+                    log.warning("ledger batch failed, retrying", error=repr(error))
                     await asyncio.sleep(RETRY_EVERY_SECONDS)
 
     async def alive(self, owners: Iterable[int]) -> set[int]:
         """See Store."""
-        async with _as_problem(), self._readers.acquire() as connection:
-            return {owner for owner in owners if await _is_alive(connection, owner)}
+        rows = await self._read("SELECT ledger_alive($1)", list(owners))
+        return {row[0] for row in rows}
 
     async def check_writable(self) -> None:
         """See Store. The ledger shares a database with everything else: the claim of a payment is such a write."""
@@ -108,18 +98,26 @@ class PostgresStore(Store):
             self._readers.acquire() as connection,
             connection.transaction(isolation="repeatable_read", readonly=True),
         ):
-            results = {name: await connection.fetch(query, timeout=AUDIT_SECONDS) for name, query in AUDIT.items()}
+            results = {
+                name: await connection.fetch(_of_all_parts(query), timeout=AUDIT_SECONDS)
+                for name, query in AUDIT.items()
+            }
         return report(results)
 
     async def close(self) -> None:
         """See Store."""
+        if self._renewing:
+            self._renewing.cancel()
         with _ignored_outage():
-            await asyncio.wait_for(self._readers.close(), CLOSE_SECONDS)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._readers.execute("DELETE FROM ledger_process WHERE owner = $1", self.owner)
+                await self._readers.close()
         if self._writer:
             with _ignored_outage():
                 await self._writer.close(timeout=CLOSE_SECONDS)
 
     async def _read(self, query: str, *values: object) -> list[asyncpg.Record]:
+        query = _of_all_parts(query)
         async with _as_problem():
             try:
                 rows: list[asyncpg.Record] = await self._readers.fetch(query, *values)
@@ -130,73 +128,76 @@ class PostgresStore(Store):
                 rows = await self._readers.fetch(query, *values)
         return rows
 
-    async def _apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
+    async def _apply(self, batch: Batch) -> list[Result]:
         connection = await self._connect_writer()
+        now = clock.seconds()
+        reach_failpoints(batch.commands, "before-commit")
         try:
-            await connection.execute(BEGIN)
-            changes = rules.apply(commands, await _fetch_state(connection, commands), clock.seconds())
-            await _write(connection, changes)
-            reach_failpoints(commands, "before-commit")
-            await connection.execute("COMMIT")
-        except BaseException:
-            # Closing the connection ends the transaction. If it was committed, the next attempt finds its rows.
-            self._drop()
+            rows = await self._call(connection, batch, now)
+            for command in batch.commands:
+                if isinstance(command, Sweep):
+                    await connection.execute("DELETE FROM kept WHERE at < $1", command.before)
+                    await connection.execute("SELECT ledger_sweep()")
+        except BaseException as error:
+            # If it was committed, the next attempt finds its rows.
+            if not isinstance(error, asyncpg.PostgresError) or is_connection_lost(error):
+                await self._drop(connection)
             raise
-        reach_failpoints(commands, "after-commit")
-        return changes.results
+        reach_failpoints(batch.commands, "after-commit")
+        return batch.results(rows, now)
+
+    async def _call(self, connection: asyncpg.Connection, batch: Batch, now: float) -> list[asyncpg.Record]:
+        try:
+            rows: list[asyncpg.Record] = await connection.fetch(CALL, *batch.arguments(self._part, now, self._stored))
+        except asyncpg.NoDataFoundError:
+            # A body that was stored has been swept away since.
+            self._stored.clear()
+            rows = await connection.fetch(CALL, *batch.arguments(self._part, now, self._stored))
+        if len(self._stored) > STORED_HASHES:
+            self._stored.clear()
+        self._stored |= batch.hashes
+        return rows
 
     async def _connect_writer(self) -> asyncpg.Connection:
         if self._writer is None or self._writer.is_closed():
-            connection = await asyncpg.connect(**{**_LIMITS, **self._options})
+            connection = await asyncpg.connect(**self._options)
             try:
-                await prepare(connection, FROZEN_SECONDS)
-                await connection.execute(_DURABLE)
-                await self._acquire_owner(connection)
+                await prepare(connection)
+                session = connection.get_server_pid()
+                self._part = await connection.fetchval(RENEW, self.owner, LEASE_SECONDS, session)
             except BaseException:
                 connection.terminate()
                 raise
             self._writer = connection
         return self._writer
 
-    async def _acquire_owner(self, connection: asyncpg.Connection) -> None:
-        """Keep the owner number if the server has noticed that the old connection is closed, else take another one.
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self._readers.fetchval(RENEW, self.owner, LEASE_SECONDS, None)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the lease is not renewed
+                log.warning("ledger lease not renewed", error=str(error).partition("\n")[0] or repr(error))
 
-        Reservations under a number that was given up may be voided by `recover`; posting them then fails.
-        """
-        for _ in range(int(OLD_LOCK_SECONDS / RETRY_EVERY_SECONDS)):
-            if await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, self.owner):
-                return
-            await asyncio.sleep(RETRY_EVERY_SECONDS)
-        self.owner = secrets.randbits(31)
-        await connection.execute("SELECT pg_advisory_lock($1, $2)", _OWNERS, self.owner)
-
-    def _drop(self) -> None:
-        if self._writer:
-            self._writer.terminate()
-            self._writer = None
+    async def _drop(self, connection: asyncpg.Connection) -> None:
+        """Close the connection. What waits for a lock in the server is cancelled first, and does not happen."""
+        self._writer = None
+        with contextlib.suppress(Exception):
+            await connection.close(timeout=CANCEL_SECONDS)
+        connection.terminate()
 
 
-# One round trip for all rows of a batch: each column is one array. A part without rows does nothing.
-_WRITE = """WITH
-    added AS (INSERT INTO transfer SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::bigint[],
-        $6::text[], $7::text[], $8::float8[], $9::bool[], $10::bigint[], $11::bigint[])),
-    resolved AS (INSERT INTO resolution SELECT * FROM unnest($12::bigint[], $13::text[], $14::float8[],
-        $15::bigint[])),
-    opened AS (INSERT INTO open_reservation SELECT * FROM unnest($16::bigint[], $17::bytea[])),
-    closed AS (DELETE FROM open_reservation WHERE seq = ANY($18::bigint[])),
-    forgotten AS (DELETE FROM kept WHERE seq = ANY($19::bigint[]))
-    INSERT INTO account (name, balance, reserved, total_in, total_out, posted_count, last_at)
-    SELECT * FROM unnest($20::text[], $21::bigint[], $22::bigint[], $23::bigint[], $24::bigint[], $25::bigint[],
-        $26::float8[])
-    ON CONFLICT (name) DO UPDATE SET balance = excluded.balance, reserved = excluded.reserved,
-    total_in = excluded.total_in, total_out = excluded.total_out, posted_count = excluded.posted_count,
-    last_at = excluded.last_at"""
-_INSERT_RESPONSES = (
-    "INSERT INTO kept SELECT * FROM unnest($1::bigint[], $2::bytea[], $3::float8[], $4::bytea[], $5::bytea[])"
-)
-_KNOWN_BODIES = "SELECT hash FROM kept_body WHERE hash = ANY($1::bytea[])"
-_INSERT_BODIES = "INSERT INTO kept_body SELECT * FROM unnest($1::bytea[], $2::bytea[])"
-_DELETE_UNUSED_BODIES = "DELETE FROM kept_body b WHERE NOT EXISTS (SELECT FROM kept k WHERE k.hash = b.hash)"
+async def _nothing_to_reset(_connection: asyncpg.Connection) -> None:
+    """In place of the pool's own statements, which would undo `prepare`."""
+
+
+def _of_all_parts(query: str) -> str:
+    """A query of the tables that both databases have, over the views that add up their parts."""
+    return (
+        query.replace("FROM account", "FROM account_total")
+        .replace("JOIN open_reservation", "JOIN every_open_reservation")
+        .replace("FROM open_reservation", "FROM every_open_reservation")
+    )
 
 
 @contextlib.asynccontextmanager
@@ -216,51 +217,3 @@ def _ignored_outage() -> Iterator[None]:
     except Exception as error:
         if not is_outage(error):
             raise
-
-
-async def _is_alive(connection: asyncpg.Connection, owner: int) -> bool:
-    is_free = bool(await connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _OWNERS, owner))
-    if is_free:
-        await connection.execute("SELECT pg_advisory_unlock($1, $2)", _OWNERS, owner)
-    return not is_free
-
-
-async def _fetch_state(connection: asyncpg.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
-    rows = await connection.fetch(f"{ENTRY} WHERE t.id = ANY($1::text[])", rules.transfer_ids(commands))
-    entries = {entry.transfer.id: entry for entry in map(entry_from_row, rows)}
-    names = rules.account_names(commands, entries)
-    accounts = await connection.fetch(f"{ACCOUNT} WHERE name = ANY($1::text[])", names)
-    seqs = rules.reclaimed_seqs(commands, entries)
-    stored = await connection.fetch(f"{RESPONSE} WHERE k.seq = ANY($1::bigint[])", seqs) if seqs else []
-    next_seq = await connection.fetchval(NEXT_SEQ)
-    responses = dict(map(response_from_row, stored))
-    return BatchState(entries, {row[0]: AccountState(*row) for row in accounts}, responses, next_seq)
-
-
-async def _write(connection: asyncpg.Connection, changes: BatchChanges) -> None:
-    if changes.deleted:
-        # First: an id that was released may be taken again in the same batch.
-        await connection.execute("DELETE FROM transfer WHERE seq = ANY($1::bigint[])", changes.deleted)
-    await connection.execute(
-        _WRITE,
-        *_columns(11, [entry_row(entry) for entry in changes.added]),
-        *_columns(4, changes.resolved),
-        *_columns(2, [(entry.seq, entry.fingerprint) for entry in changes.opened]),
-        changes.closed,
-        changes.forgotten,
-        *_columns(7, [account_row(account) for account in changes.accounts]),
-    )
-    if changes.responses:
-        rows, bodies = response_rows(changes.responses)
-        for known in await connection.fetch(_KNOWN_BODIES, list(bodies)):
-            del bodies[known[0]]
-        if bodies:
-            await connection.execute(_INSERT_BODIES, *_columns(2, list(bodies.items())))
-        await connection.execute(_INSERT_RESPONSES, *_columns(5, rows))
-    if changes.forget_before is not None:
-        await connection.execute("DELETE FROM kept WHERE at < $1", changes.forget_before)
-        await connection.execute(_DELETE_UNUSED_BODIES)
-
-
-def _columns(count: int, rows: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [[row[column] for row in rows] for column in range(count)]

@@ -197,7 +197,8 @@ class _Batch:
 
     def _forget(self, transfer_id: str) -> Done:
         existing = self._entries.get(transfer_id)
-        if existing:
+        # Others have no response; one of the same batch may still post it.
+        if existing and existing.transfer.state == "posted":
             self._responses.pop(existing.seq, None)
             if not self._new_responses.pop(existing.seq, None):
                 self._forgotten.append(existing.seq)
