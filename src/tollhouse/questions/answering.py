@@ -365,7 +365,7 @@ class _Writer:
             nouns = f"from {self._wording.noun(query.measure.base)} to {self._wording.noun(attribute)}"
             marks = self._marks(self._result.places)
             return f"The {query.measure.function} {nouns} of {what} is {self._result.value:.1f}% {marks}".rstrip() + "."
-        if self._result.value is None:
+        if np.isnan(self._tables.amounts(query.rows.kind, attribute)[self._result.places]).all():
             return f"None of {self._result.total} {what} has a known {self._wording.noun(attribute)}."
         value = _number(self._result.value)
         marks = self._marks(self._extremes(query.measure))

@@ -414,7 +414,8 @@ class Clauses(Relations):
             frame.requested = meaning  # "its price"
             return True
         is_time = attribute is not None and attribute.type == "time"
-        has = (self._context == "with" or self._negation) and not is_time
+        is_said_of_someone = before is not None and before.says("anyone")
+        has = (self._context == "with" or self._negation or is_said_of_someone) and not is_time
         if has and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
         elif (frame.has_noun or frame.superlative) and self._is_hint(meaning, attribute, frame):

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
-from tollhouse.questions.execution import singular
+from tollhouse.questions.execution import every_test, singular
 from tollhouse.questions.frames import range_test
 from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.normalise import fold, language_data
@@ -95,6 +95,23 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
         ignored=tuple(state.unused),
         corrected=tuple((typed, correction) for typed, correction in linked.corrected if typed in said),
     )
+
+
+def narrowed(before: Reading, after: Reading) -> Reading:
+    """A description that narrows down or changes the one before: what it says of an attribute counts instead."""
+    first, second = before.query, after.query
+    assert isinstance(first, Open) and isinstance(second, Open)  # noqa: PT018
+    stated = _conditions(second.rows.where)
+    changed = {test.attribute for each in stated if not isinstance(each, Not) for test in every_test(each)}
+    left = (each for each in _conditions(first.rows.where) if changed.isdisjoint(t.attribute for t in every_test(each)))
+    ordered = second.rows if second.rows.order is not None else first.rows
+    where = (*left, *(each for each in stated if each not in _conditions(first.rows.where)))
+    rows = Rows(second.rows.kind, where[0] if len(where) == 1 else AllOf(where), ordered.order, ordered.limit)
+    return Reading(Open(rows, second.words), after.understood, after.ignored, after.corrected)
+
+
+def _conditions(where: Condition) -> tuple[Condition, ...]:
+    return where.of if isinstance(where, AllOf) else (where,)
 
 
 def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _State) -> int:
@@ -246,7 +263,7 @@ def _is_of_several(items: Sequence[Item], index: int) -> bool:
 
 def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> tuple[str, bool] | None:
     """The attribute after a superlative, "the highest price", and whether "most" is its largest value."""
-    following = items[index + 1] if index + 1 < len(items) else None
+    following = next((item for item in items[index + 1 :] if not item.says("share")), None)
     own = [each for each in (following.meanings if following else ()) if each.kind == kind]
     named = next((each for each in own if each.role == "attribute"), None)
     if named is not None:

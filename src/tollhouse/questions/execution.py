@@ -394,7 +394,7 @@ class Tables:
         return self._words[kind]
 
     def measured(self, kind: str, places: Places, measure: Measure) -> float | None:
-        """The measure of these rows; None where none of them has a value."""
+        """The measure of these rows; None where none of them has a value, and for a sum 0."""
         if measure.function == "count" or measure.attribute is None:
             return float(len(places))
         amounts = self.amounts(kind, measure.attribute)[places]
@@ -405,7 +405,9 @@ class Tables:
             change = 100 * (float(amounts[both].sum()) - base) / base if base else None
             return change if change is None or measure.function == "increase" else -change
         known = amounts[~np.isnan(amounts)]
-        return float(_FUNCTIONS[measure.function](known)) if len(known) else None
+        if not len(known):
+            return 0.0 if measure.function == "sum" else None
+        return float(_FUNCTIONS[measure.function](known))
 
     @cached_property
     def knows_words(self) -> frozenset[str]:

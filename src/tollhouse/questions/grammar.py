@@ -504,6 +504,9 @@ class _Question:
         if exists is not None:
             return not self._lists() or forms["list"] > exists
         leading = self._items[first]
+        is_ordered = self._frame.order is not None or self._frame.superlative
+        if leading.text.lower() == "any" and self._items[-1].says("?") and not is_ordered:
+            return True
         if leading.find("verb") and not leading.find("value", "party", "attribute"):
             return True
         return (

@@ -23,6 +23,8 @@ _RULES: tuple[tuple[str, tuple[int | str, ...]], ...] = (
     ("MORE any_other ROWS?", ("most",)),
     ("MORE NOUN than any_other ROWS?", ("most", 1)),
     ("with how_many all* NOUN be? COMPARISON? than? NUMBER", ("with", 5, 7, 3)),
+    ("AHEAD PREPOSITION? all* how_many? VALUE* NOUN", ("have", "most", 4, 5)),
+    ("ORDINAL WITHIN all* how_many? NOUN", (0, "most", 4)),
     ("sort difference all* NOUN", ("order_by", 3)),
 )
 # What German verbs leave at the end of a clause.
@@ -137,5 +139,9 @@ _KINDS: dict[str, Callable[[Item], bool]] = {
     "NUMBER": lambda item: item.number is not None,
     "COMPARISON": lambda item: item.number is None and item.says(*COMPARISONS) and not item.find("value", "kind"),
     "PREPOSITION": lambda item: item.says("in", "by", "of", "from", "to") and not item.find("value", "kind"),
+    "AHEAD": lambda item: item.says("ahead") and not item.says("than"),
+    "ORDINAL": lambda item: item.find("ordinal") is not None,
+    "WITHIN": lambda item: item.says("in", "by") and not item.says("of", "from"),
+    "VALUE": lambda item: item.find("value") is not None and item.find("kind", "party") is None,
     "MORE": lambda item: item.says("comparative_more", "more"),
 }

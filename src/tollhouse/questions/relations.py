@@ -324,7 +324,7 @@ class Relations(Quantities):
         return taken
 
     def _verb(self, item: Item, frame: Frame) -> bool:
-        meaning = item.find("verb") or self._stranded(item)
+        meaning = self._verb_of(item, frame)
         before = self.at(self.skip_back(self.i - 1))
         if item.find("attribute") and before is not None and before.says("how_many", "most", "least", *_COMPARATIVES):
             return False
@@ -364,6 +364,13 @@ class Relations(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or ANY, at=at)
         return True
+
+    def _verb_of(self, item: Item, frame: Frame) -> Meaning | None:
+        """The verb that a phrase can be; of several the one whose relation the rows have."""
+        verbs = [each for each in item.meanings if each.role == "verb"]
+        relations = [self.linker.relations[each.relation] for each in verbs]
+        own = [verb for verb, each in zip(verbs, relations, strict=True) if frame.kind in (each.source, each.target)]
+        return next(iter((frame.has_noun and own) or verbs), None) or self._stranded(item)
 
     def _share_operands(self, frame: Frame, operands: Operands) -> None:
         """Give a verb without rows those of the verb that is joined to it: "supply or buy from X"."""

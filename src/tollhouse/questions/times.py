@@ -114,7 +114,22 @@ def find_times(
                 since = hours if earliest is None or now is None or not _is_dated(span) else _hours_since(earliest, now)
                 outside = not whole and _is_outside(span, now, since, within=within)
                 result.append(TimePhrase(match.start(), match.end(), *((None, None) if whole else span), outside))
-    return sorted(result, key=lambda phrase: phrase.start)
+    return sorted(_on_day(result), key=lambda phrase: phrase.start)
+
+
+def _on_day(times: list[TimePhrase]) -> list[TimePhrase]:
+    """The times with the hours moved to the day that stands beside them: "before noon on 15 November"."""
+    day = timedelta(days=1)
+    days = [each for each in times if each.since and each.until == each.since + day and _is_dated((each.since, None))]
+    if len(days) != 1 or len(times) != 2:
+        return times
+    hours = next(each for each in times if each is not days[0])
+    ends = [end for end in (hours.since, hours.until) if end is not None]
+    if not ends or days[0].since is None or _is_dated((hours.since, hours.until)) and len(ends) > 1:
+        return times
+    shift = days[0].since - datetime.combine(ends[0].date(), time(0), UTC)
+    moved = [None if end is None else end + shift for end in (hours.since, hours.until)]
+    return [days[0], TimePhrase(hours.start, hours.end, moved[0], moved[1], days[0].outside)]
 
 
 def _is_dated(span: Range) -> bool:

@@ -64,7 +64,7 @@ KEYWORDS = ("brand", "size", "material", "retailer", "sleep_position", "tag", "a
 
 # What a product of a list has beside its own members if `include` names it.
 INCLUDED = ("price_history",)
-_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "include", "q")
+_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "include", "q", "after")
 
 _SHOWN = Meta(
     extra_json_schema={
@@ -177,6 +177,10 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
             examples=["firm queen mattress for hot side sleepers under 1500"],
         ),
     ]
+    after: Annotated[
+        list[Words],
+        Meta(max_length=10, description="Search before, which `q` narrows down or changes; repeated: from the first on"),
+    ] = []
 
 
 def catalogue_query(

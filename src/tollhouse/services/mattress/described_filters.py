@@ -92,7 +92,9 @@ class Translator(Struct, frozen=True):
     def _test(self, test: Test, negated: bool) -> list[Group]:  # noqa: FBT001 - called by position
         name = test.attribute
         groups: list[Group]
-        if name in ("width", "length") or (name == "size" and test.comparison != "is"):
+        if test.comparison == "known" and name not in ("trial", "discount"):
+            groups = []
+        elif name in ("width", "length") or (name == "size" and test.comparison != "is"):
             groups = [(Clause("size", tuple(_sizes(test)), negated=negated),)]
         elif name == "trial":
             groups = [(Clause("tags", tuple(self._trial_tags(test)), negated=negated),)]
@@ -103,7 +105,7 @@ class Translator(Struct, frozen=True):
             groups = [tuple(every)] if negated else [(clause,) for clause in every]
         elif name == "discount" and test.comparison == "known":
             groups = [(_flag("on_sale", holds=not negated),)]
-        elif name not in _FIELDS or test.comparison == "known":
+        elif name not in _FIELDS:
             groups = []
         elif name in ("price", "discount", *_ENDS):
             groups = _range(_FIELDS[name], test, negated=negated)

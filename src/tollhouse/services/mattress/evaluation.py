@@ -56,10 +56,10 @@ def _bundled() -> tuple[_Bundled, SearchWords]:
 async def ask(turns: Sequence[str]) -> Answer:
     """The products that match the whole description; a text that says nothing about a mattress is refused.
 
-    Products that match only a part of it are no answer.
+    The turns before are searches that it narrows down. Products that match only a part are no answer.
     """
     bundled, words = _bundled()
-    search = await search_products(bundled, words, SearchQuery(q=turns[-1], limit=MOST))
+    search = await search_products(bundled, words, SearchQuery(q=turns[-1], after=[*turns[:-1]], limit=MOST))
     understanding = search.understanding or Understanding(text=turns[-1])
     if not search.result.total and not (understanding.words or understanding.conditions or understanding.sort):
         return Answer("The text names no property of a mattress.", refusal=Refusal("unclear", understanding.unused))

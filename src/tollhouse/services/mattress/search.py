@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from itertools import combinations
 from typing import Any, Protocol, get_args
 
@@ -10,7 +11,7 @@ from msgspec import Struct
 
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.catalogue.tokens import STOPWORDS
-from tollhouse.questions.description import read_description
+from tollhouse.questions.description import narrowed, read_description
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
@@ -85,6 +86,9 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
     """Run a search. A single word is matched as it is, if a product has it. Raises Problem `invalid-parameter`."""
     text, measures = name_measures(query.q)
     reading = read_description(text, known.linker, PRODUCT)
+    if query.after:
+        earlier = [read_description(name_measures(each)[0], known.linker, PRODUCT) for each in query.after]
+        reading = reduce(narrowed, (*earlier, reading))
     described = reading.query
     assert isinstance(described, Open)
     where = _without_ordinary_models(described.rows.where, known.linker)
@@ -94,7 +98,7 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
         if not (part.is_excluding and part.attribute == "text" and not await _is_known(catalogue, part.words))
     ]
     sort = _sort(described.rows.order)
-    if await _is_matched_word(catalogue, known.linker, text, reading):
+    if not query.after and await _is_matched_word(catalogue, known.linker, text, reading):
         return await _search_words(catalogue, query)
     if not (parts or sort) or await _is_of_something_else(catalogue, known.linker, text, described.words, parts):
         return await _search_undescribed(catalogue, known.linker, query, (*described.words, *reading.ignored))
