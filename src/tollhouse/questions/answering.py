@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from tollhouse.questions.execution import Places, Result, Tables, every_test, words_of
-from tollhouse.questions.frames import named_in
+from tollhouse.questions.frames import all_of, named_in
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
@@ -184,12 +184,20 @@ class Engine:
         if speaking is None or speaking[0] != rows.kind:
             return None
         every = self.dataset.rows(rows.kind)
-        ids = tuple(self.dataset.id(rows.kind, every[place]) for place in speaking[1])
+        holds = self.tables.mask(rows.kind, all_of([test for test in tests if not self._is_word(rows.kind, test)]))
+        ids = tuple(self.dataset.id(rows.kind, every[place]) for place in speaking[1] if holds[place])
+        if not ids:
+            return None
         words = ", ".join(f"“{test.words}”" for test in tests)
         answer = self.answer_query(List(Rows(rows.kind, Test("id", "is", ids, words))), reading)
         return replace(
             answer, text=f"No {self.tables.kinds[rows.kind].nouns[0]} lists that; by the texts: {answer.text}"
         )
+
+    def _is_word(self, kind: str, test: Test) -> bool:
+        """Whether texts can say what a test asks: a word or a keyword, no place, number or time."""
+        attribute = self.linker.attribute_named(kind, test.attribute)
+        return attribute is not None and attribute.type in ("text", "keyword")
 
     def refuse(self, text: str, refusal: Refusal) -> Answer:
         """A refusal in words, with the nearest questions that have answers."""

@@ -564,10 +564,9 @@ class Clauses(Relations):
         if owned is not None and (end > self.i + 1 or self.skip_light(end) == end):
             self.i = end
             return self._owned(test, owned, frame)
-        if end > self.i + 1:
-            self.i = end
-        else:
-            self.i += 1
+        if end > self.i + 1 and (owned_verb := self.at(end)) is not None and owned_verb.find("verb"):
+            self.unknown.append(owned_verb)  # "X's supplies"
+        self.i = max(end, self.i + 1)
         follows_verb = self._starts_clause()
         last = frame.parts[-1] if frame.parts and self._light_since_part and self._conjunction else None
         is_excluded = last is not None and last.key == "id" and last.is_negated and not follows_verb

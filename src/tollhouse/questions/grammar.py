@@ -714,26 +714,20 @@ class _Question:
             for index, item in enumerate(self._items)
             if index > start and item.find("kind", "party", "value", "attribute")
         ]
-        split = next(
-            (
-                index
-                for index, item in enumerate(self._items)
-                if nouns
-                and index > nouns[0]
-                and (
-                    item.says("be", "have", "do", "occur", "with")
-                    or item.find("verb")
-                    or (item.find("preposition") and " " in item.text)
-                )
-            ),
-            self._place_of_happening(nouns[0]) if nouns else None,
-        )
+        after = range(nouns[0] + 1, len(self._items)) if nouns else ()
+        ends = [index for index in after if self._items[index].says("be", "have", "do", "occur", "with")]
+        verbs = [index for index in after if self._is_predicate(self._items[index])]
+        split = next(iter((*ends, *verbs)), self._place_of_happening(nouns[0]) if nouns else None)
         where = frame.where
         if split is not None and any(part.at > split or (part.at == split) for part in frame.parts):
             whole = [part.condition for part in frame.parts if part.at < split]
         else:
             whole = [part.condition for part in frame.parts[1:]]
         return Share(Rows(frame.kind, where), Rows(frame.kind, all_of(whole)))
+
+    @staticmethod
+    def _is_predicate(item: Item) -> bool:
+        return item.find("verb") is not None or (item.find("preposition") is not None and " " in item.text)
 
     def _place_of_happening(self, start: int) -> int | None:
         """Where a verb without meaning stands before a preposition: "happened in", "took place in"."""

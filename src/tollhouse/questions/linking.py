@@ -12,7 +12,16 @@ from rapidfuzz import process
 from rapidfuzz.distance import OSA
 
 from tollhouse import vectors
-from tollhouse.questions.normalise import LANGUAGES, Token, currency, fold, language_data, language_of, phrase, tokenise
+from tollhouse.questions.normalise import (
+    LANGUAGES,
+    Token,
+    currency,
+    fold,
+    language_data,
+    languages_of,
+    phrase,
+    tokenise,
+)
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.synonyms import PREPOSITIONS, synonyms
 from tollhouse.questions.times import TimePhrase, find_times
@@ -207,20 +216,24 @@ class Linker:
         text = " ".join(text.split())
         tokens = tokenise(text)
         # A value of the vocabulary tells no language: "single", "King".
-        language = language_of([token for token in tokens if token.folded not in self._values])
+        languages = languages_of([token for token in tokens if token.folded not in self._values])
         times = find_times(fold(text), now, hours, self.earliest) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
+        linked = min((self._linked(tokens, times, language) for language in languages), key=_count_unknown)
+        if self.has_time and any(word in _OF_TIMES for _, word in linked.corrected):
+            # A misspelt "before" hides what is said of a time.
+            for typed, word in linked.corrected:
+                text = text.replace(typed, word, 1)
+            return self.link(text, now, hours)
+        return linked
+
+    def _linked(self, tokens: list[Token], times: list[TimePhrase], language: str) -> Linked:
+        """The best sequence of items in one language."""
         words = {token.folded for token in tokens if token.is_word}
         misspelt = [word for word in words if self._may_be_misspelt(word, language)]
         matches = self._matches(tokens, language, corrects=len(misspelt) <= MOST_MISSPELT)
         items, typos = self._best(tokens, matches, times, language)
-        corrected = tuple((tokens[index].text, word) for index, word in sorted(typos))
-        if self.has_time and any(word in _OF_TIMES for _, word in corrected):
-            # A misspelt "before" hides what is said of a time.
-            for typed, word in corrected:
-                text = text.replace(typed, word, 1)
-            return self.link(text, now, hours)
-        return Linked(tuple(items), corrected, language)
+        return Linked(tuple(items), tuple((tokens[index].text, word) for index, word in sorted(typos)), language)
 
     def _add(self, text: str, entry: _Entry, *, inflects: bool) -> None:
         words = phrase(text)
@@ -320,18 +333,17 @@ class Linker:
         near: dict[str, int] = {}
         for length in range(len(word) - most, len(word) + most + 1):
             forms = self._by_length.get(length, [])
-            for form, distance, _ in process.extract(word, forms, scorer=OSA.distance, score_cutoff=most, limit=None):
-                if form[0] == word[0] or (distance == 1 and len(word) > 5):
-                    for other in self._spellings[form]:
-                        near[other] = min(distance, near.get(other, most))
+            matched = process.extract(word, forms, scorer=OSA.distance, score_cutoff=most, limit=None)
+            near |= {form: d for form, d, _ in matched if form[0] == word[0] or (d == 1 and len(word) > 5)}
         least = min(near.values(), default=0)
-        # Of several words, one with a letter more or less is likelier, and one that begins alike: "amrica" is America.
-        ranked = (
-            (other, TYPO_COST + 0.09 + 0.3 * distance - _likeness(word, other))
-            for other, distance in near.items()
-            if distance == least
-        )
-        return sorted(ranked, key=lambda pair: (pair[1], pair[0]))[:4]
+        # Of several forms, one with a letter more or less is likelier, one that begins alike ("amrica" is America), and
+        # one that is declared before one that is inflected.
+        costs: dict[str, float] = {}
+        for form, distance in near.items():
+            cost = TYPO_COST + 0.09 + 0.3 * distance - _likeness(word, form) + 0.06 * (form not in self._lexicon)
+            for other in self._spellings[form] if distance == least else ():
+                costs[other] = min(cost, costs.get(other, cost))
+        return sorted(costs.items(), key=lambda pair: (pair[1], pair[0]))[:4]
 
     def _matches(self, tokens: list[Token], language: str, *, corrects: bool) -> list[list[_Match]]:
         """The phrases that begin at each token."""
@@ -369,14 +381,19 @@ class Linker:
 
     @staticmethod
     def _merged(worse: _Match | None, better: _Match) -> _Match:
-        """Both readings of the same words, the better one first, unless the other needs a typo more."""
-        most = 0.5
-        if worse is not None and any(entry.meaning.role == "function" for entry in better.node.entries):
-            most = 0.05 if all(entry.meaning.role == "value" for entry in worse.node.entries) else 0.15
-        if worse is None or worse.cost - better.cost >= most:
+        """Both readings of the same words, the better one first, as far as the other does not cost much more."""
+        if worse is None:
             return better
-        entries = [*better.node.entries, *(entry for entry in worse.node.entries if entry not in better.node.entries)]
-        return _Match(better.first, better.last, _Node({}, entries), better.cost, better.typos)
+        is_function = any(entry.meaning.role == "function" for entry in better.node.entries)
+        of_values = 0.05 if better.last - better.first > 1 else 0.02
+
+        def is_near(entry: _Entry) -> bool:
+            of_entry = of_values if entry.meaning.role == "value" else 0.15
+            most = 0.05 if better.typos else of_entry if is_function else 0.5
+            return worse.cost - better.cost < most and entry not in better.node.entries
+
+        added = [entry for entry in worse.node.entries if is_near(entry)]
+        return _Match(better.first, better.last, _Node({}, [*better.node.entries, *added]), better.cost, better.typos)
 
     @staticmethod
     def _fits(node: _Node, tokens: list[Token], language: str) -> bool:
@@ -400,7 +417,7 @@ class Linker:
             for match in matches[index]:
                 words = sum(token.is_word or token.number is not None for token in tokens[match.first : match.last])
                 named = any(entry.is_name for entry in match.node.entries) and token.text[:1].isupper()
-                score = 1.4 * words - 0.5 + 0.1 * named + self._weight(match) - 0.5 * match.cost
+                score = 1.4 * words - 0.5 + (0.1 + 0.1 * (words > 1)) * named + self._weight(match) - 0.5 * match.cost
                 options.append((best[match.last][0] + score, match))
             best[index] = max(options, key=lambda option: option[0])
         return self._items(tokens, best, language)
@@ -438,6 +455,10 @@ class Linker:
                 items.append(_item(tokens, index, index + 1, _plain(tokens[index])))
                 index += 1
         return items, typos
+
+
+def _count_unknown(linked: Linked) -> int:
+    return 2 * sum(item.find("unknown") is not None for item in linked.items) + len(linked.corrected)
 
 
 def _item(tokens: list[Token], first: int, last: int, meanings: tuple[Meaning, ...], cost: float = 0.0) -> Item:

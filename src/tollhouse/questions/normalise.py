@@ -8,9 +8,11 @@ from importlib import resources
 from typing import Any
 
 from msgspec import Struct
+from rapidfuzz.distance import OSA
 
 LANGUAGES = ("en", "de", "es", "fr")
 MOST_TOKENS = 300
+SHORTEST_MULTIPLIER = 5
 
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy"}
 _TOKEN = re.compile(
@@ -81,11 +83,16 @@ def _raw(text: str) -> list[Token]:
     return [Token(m[0], "x" if m[0] == "×" else fold(m[0]), m.start(), m.end()) for m in _TOKEN.finditer(text)]  # noqa: RUF001
 
 
-def language_of(tokens: list[Token]) -> str:
-    """The language with the most of its own function words; English if no other has more."""
+def languages_of(tokens: list[Token]) -> list[str]:
+    """The languages with the most of their own function words, English first."""
     words = [token.folded for token in tokens if token.is_word]
     counts = {language: sum(word in _function_words(language) for word in words) for language in LANGUAGES}
-    return max(LANGUAGES, key=lambda language: (counts[language], language == "en"))
+    return [language for language in LANGUAGES if counts[language] == max(counts.values())]
+
+
+def language_of(tokens: list[Token]) -> str:
+    """The language with the most of its own function words; English if no other has more."""
+    return languages_of(tokens)[0]
 
 
 @cache
@@ -142,7 +149,7 @@ def _spoken(
     position, part = _beginning(tokens, index, multipliers)
     while position < len(tokens):
         token = tokens[position]
-        word = token.folded
+        word = token.folded if part is None else _multiplier(token.folded, multipliers)
         if part is not None and word in multipliers and (word not in {"k", "m"} or token.glued):
             part *= multipliers[word]
             if multipliers[word] > 100:
@@ -160,6 +167,14 @@ def _spoken(
     if part is None or (position == index + 1 and tokens[index].number is not None):
         return index, None
     return position, total + part
+
+
+def _multiplier(word: str, multipliers: dict[str, int]) -> str:
+    """The multiplier that a word behind a number is, with one typo in a long one: "eight hunrded"."""
+    if word in multipliers or len(word) < SHORTEST_MULTIPLIER:
+        return word
+    near = (each for each in multipliers if len(each) >= SHORTEST_MULTIPLIER and OSA.distance(word, each) == 1)
+    return next(near, word)
 
 
 def _beginning(tokens: list[Token], index: int, multipliers: dict[str, int]) -> tuple[int, float | None]:

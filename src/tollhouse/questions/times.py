@@ -125,7 +125,7 @@ def _on_day(times: list[TimePhrase]) -> list[TimePhrase]:
         return times
     hours = next(each for each in times if each is not days[0])
     ends = [end for end in (hours.since, hours.until) if end is not None]
-    if not ends or days[0].since is None or _is_dated((hours.since, hours.until)) and len(ends) > 1:
+    if not ends or days[0].since is None or (len(ends) > 1 and _is_dated((hours.since, hours.until))):
         return times
     shift = days[0].since - datetime.combine(ends[0].date(), time(0), UTC)
     moved = [None if end is None else end + shift for end in (hours.since, hours.until)]

@@ -173,3 +173,17 @@ def test_search_without_words_is_400(mattress, q):
 
 def test_wrong_filter_of_a_search_is_400(mattress):
     assert mattress.get("/api/search", q="latex", limit=300).json()["parameter"] == "limit"
+
+
+def test_a_search_narrows_down_those_before(mattress):
+    def ids(**parameters: str) -> list[str]:
+        return [product["id"] for product in mattress.products("/api/search", limit=250, **parameters)["products"]]
+
+    hybrids = ids(q="king hybrids")
+    cheap = ids(q="under 1500", after="king hybrids")
+    assert set(cheap) == set(ids(q="king hybrids under 1500")) < set(hybrids)
+    assert set(ids(q="and in queen?", after="king hybrids")) == set(ids(q="queen hybrids"))
+
+
+def test_a_measure_that_is_only_named_filters_nothing(mattress):
+    assert mattress.products("/api/search", q="queen with a width")["total"] > 0

@@ -179,7 +179,9 @@ class SearchQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True
     ]
     after: Annotated[
         list[Words],
-        Meta(max_length=10, description="Search before, which `q` narrows down or changes; repeated: from the first on"),
+        Meta(
+            max_length=10, description="Search before, which `q` narrows down or changes; repeated: from the first on"
+        ),
     ] = []
 
 

@@ -160,8 +160,12 @@ class GraphDataset(Dataset):
                 yield Named(company.ticker, "company", "id", company.id, exact=True)
             for exchange in _exchanges(company):
                 yield Named(exchange, "company", "exchange", exchange)
+        made = {product for company in self.graph.companies for product in company.products}
         for category in self.graph.categories:
-            for text in (category.name, category.id, *category.aliases, *_SEPARATORS.split(category.name)):
+            # "HBM makers" are those that list HBM.
+            others = (*category.aliases, *_SEPARATORS.split(category.name))
+            aliases = (text for text in others if text.lower().removesuffix(" makers").upper() not in made)
+            for text in (category.name, category.id, *aliases):
                 yield Named(text, "company", "category", category.id)
         for country in countries().values():
             yield from country_names(country, "company", country.alpha2)
