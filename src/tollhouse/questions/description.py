@@ -103,9 +103,11 @@ def narrowed(before: Reading, after: Reading) -> Reading:
     assert isinstance(first, Open) and isinstance(second, Open)  # noqa: PT018
     stated = _conditions(second.rows.where)
     changed = {test.attribute for each in stated if not isinstance(each, Not) for test in every_test(each)}
-    left = (each for each in _conditions(first.rows.where) if changed.isdisjoint(t.attribute for t in every_test(each)))
+    remaining = (
+        each for each in _conditions(first.rows.where) if changed.isdisjoint(t.attribute for t in every_test(each))
+    )
     ordered = second.rows if second.rows.order is not None else first.rows
-    where = (*left, *(each for each in stated if each not in _conditions(first.rows.where)))
+    where = (*remaining, *(each for each in stated if each not in _conditions(first.rows.where)))
     rows = Rows(second.rows.kind, where[0] if len(where) == 1 else AllOf(where), ordered.order, ordered.limit)
     return Reading(Open(rows, second.words), after.understood, after.ignored, after.corrected)
 
