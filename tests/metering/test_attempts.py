@@ -11,7 +11,7 @@ from tollhouse.errors import Problem
 from tollhouse.metering.attempts import Attempts
 from tollhouse.metering.meter import CounterMeter
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.storage.counters_sqlite import MemoryCounters
+from tollhouse.storage.counters_file import FileCounters
 
 LIMIT = 10
 HOME = "198.51.100.7"
@@ -36,7 +36,7 @@ class Work:
 
 @pytest.fixture
 async def meter(tmp_path):
-    meter = CounterMeter(MemoryCounters(tmp_path))
+    meter = CounterMeter(FileCounters(tmp_path))
     yield meter
     await meter.close()
 

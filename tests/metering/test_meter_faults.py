@@ -3,7 +3,8 @@
 import asyncio
 import contextlib
 import socket
-import sqlite3
+import subprocess
+import sys
 import time
 
 import pytest
@@ -15,9 +16,10 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.storage import counters_sqlite
-from tollhouse.storage.counters import PostgresCounters, StoredCounts
-from tollhouse.storage.counters_sqlite import FolderInUseError, MemoryCounters, SharedFileCounters
+from tollhouse.metering.redis_script import tally_key
+from tollhouse.storage import counters_file
+from tollhouse.storage.counters_file import FileCounters, FolderInUseError
+from tollhouse.storage.counters_postgres import PostgresCounters, StoredCounts
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
@@ -52,7 +54,7 @@ async def test_redis_that_is_gone_is_a_problem_at_once(closed_port):
 
 async def test_redis_that_hangs_is_asked_once_and_given_up(monkeypatch):
     # A second try might count a call twice: the first may have run, with only its answer lost.
-    monkeypatch.setattr("tollhouse.metering.redis_meter.TIMEOUT_SECONDS", 0.3)
+    monkeypatch.setattr("tollhouse.storage.redis_client.TIMEOUT_SECONDS", 0.3)
     scripts = 0
 
     async def hang(reader, writer) -> None:
@@ -127,13 +129,15 @@ async def test_emptied_redis_is_noticed_and_the_days_counts_come_back(redis_url,
 
 async def test_redis_that_restarts_with_an_old_dump_gets_the_days_counts_back(redis_url, database, open_redis_meter):
     meter, windows = open_redis_meter(), Windows(30, None)
-    for _ in range(12):
+    for number in range(12):
         await meter.reserve("key_a", windows)
+        if number == 2:
+            async with Redis.from_url(redis_url) as operator:
+                old = await operator.get(tally_key("key_a"))
     await until(lambda: is_stored(database, "key_a", 12))
     async with Redis.from_url(redis_url) as operator:
-        key = next(iter(await operator.keys("tollhouse:{key_a}:[0-9]*")))
-        await operator.set(key, 3)  # what an old dump would say; the epoch is in it too
-    meter._run_id, meter._must_check = "the server before", True
+        await operator.set(tally_key("key_a"), old)  # what an old dump would say; the epoch is in it too
+    meter._run_ids, meter._must_check = frozenset({"the server before"}), True
     assert (await meter.reserve("key_a", windows)).verdict.day.used == 13
 
 
@@ -155,17 +159,35 @@ async def test_postgres_that_is_gone_is_a_problem(closed_port):
 
 @pytest.fixture
 def blocker(tmp_path):
-    """Somebody else who can hold the write lock of the folder's counts."""
-    connection = sqlite3.connect(tmp_path / "usage.db", isolation_level=None)
-    yield connection
-    connection.close()
+    """Another process that holds every lock of the folder's counts, once it is told to, until it is stopped."""
+    program = f"""
+import fcntl, sys
+file = open({str(tmp_path / "usage.counts")!r}, "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+    def block() -> subprocess.Popen[bytes]:
+        process = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"locked\n"
+        return process
+
+    started: list[subprocess.Popen[bytes]] = []
+    yield block
+    for process in started:
+        process.kill()
+        process.wait()
+        process.stdin.close()
+        process.stdout.close()
 
 
-async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, blocker, monkeypatch):
-    monkeypatch.setattr(counters_sqlite, "LOCK_SECONDS", 0.3)
-    meter = CounterMeter(SharedFileCounters(tmp_path))
+async def test_count_that_another_process_locks_is_a_problem_and_works_again_after(tmp_path, blocker, monkeypatch):
+    monkeypatch.setattr(counters_file, "LOCK_SECONDS", 0.3)
+    meter = CounterMeter(FileCounters(tmp_path, shared=True))
     await meter.reserve("key_a", FREE)
-    blocker.execute("BEGIN IMMEDIATE")
+    process = blocker()
     pauses, begun = [], time.monotonic()
 
     async def measure_pauses() -> None:
@@ -179,13 +201,14 @@ async def test_locked_shared_file_is_a_problem_and_works_again_after(tmp_path, b
     assert time.monotonic() - begun < 3
     measuring.cancel()
     assert max(pauses) < 0.25
-    blocker.execute("ROLLBACK")
+    process.kill()  # its locks end with it
+    process.wait()
     assert (await meter.reserve("key_a", FREE)).verdict.day.used == 2
     await meter.close()
 
 
 async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
-    tallies = SharedFileCounters(tmp_path)
+    tallies = FileCounters(tmp_path, shared=True)
 
     def fail(_tally) -> None:
         raise ZeroDivisionError
@@ -196,33 +219,16 @@ async def test_rule_that_fails_leaves_the_shared_file_unlocked(tmp_path):
     await tallies.close()
 
 
-async def test_locked_file_does_not_stop_one_process_counting(tmp_path, blocker):
-    tallies = MemoryCounters(tmp_path)
-    tallies._file.execute("PRAGMA busy_timeout=50")
-    meter = CounterMeter(tallies)
-    blocker.execute("BEGIN IMMEDIATE")
-    for number in range(1, 8):
-        assert (await meter.reserve("key_a", FREE)).verdict.day.used == number
-        await asyncio.sleep(0.1)  # long enough for a write to be tried and to fail
-    assert blocker.execute("SELECT count(*) FROM tally").fetchone() == (0,)
-    blocker.execute("ROLLBACK")
-    await meter.close()
-    assert blocker.execute("SELECT used FROM tally").fetchone() == (7,)
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [(MemoryCounters, MemoryCounters), (MemoryCounters, SharedFileCounters), (SharedFileCounters, MemoryCounters)],
-)
+@pytest.mark.parametrize(("first", "second"), [(False, False), (False, True), (True, False)])
 async def test_folder_in_use_is_refused(tmp_path, first, second):
-    holder = first(tmp_path)
+    holder = FileCounters(tmp_path, shared=first)
     with pytest.raises(FolderInUseError, match="another server"):
-        second(tmp_path)
+        FileCounters(tmp_path, shared=second)
     await holder.close()
-    await second(tmp_path).close()
+    await FileCounters(tmp_path, shared=second).close()
 
 
 async def test_folder_may_be_shared_by_those_who_say_so(tmp_path):
-    first, second = SharedFileCounters(tmp_path), SharedFileCounters(tmp_path)
+    first, second = FileCounters(tmp_path, shared=True), FileCounters(tmp_path, shared=True)
     await first.close()
     await second.close()

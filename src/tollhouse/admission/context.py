@@ -21,8 +21,9 @@ from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
 from tollhouse.statistics.statistics import Statistics, open_statistics
 from tollhouse.status.incident_store import Incidents
-from tollhouse.storage.counters import NoCounters, PostgresCounters, StoredCounts
-from tollhouse.storage.counters_sqlite import MemoryCounters, SharedFileCounters
+from tollhouse.storage.counters import NoCounters
+from tollhouse.storage.counters_file import FileCounters
+from tollhouse.storage.counters_postgres import PostgresCounters, StoredCounts
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.messages import Messages, open_messages
 from tollhouse.storage.migrate import migrate
@@ -111,5 +112,4 @@ def _meter(settings: Settings, database: Database) -> Meter:
         return RedisMeter(settings.redis_url, StoredCounts(database))
     if not database.is_sqlite:
         return CounterMeter(PostgresCounters(database))
-    folder = Path(settings.data_dir)
-    return CounterMeter(MemoryCounters(folder) if settings.workers == 1 else SharedFileCounters(folder))
+    return CounterMeter(FileCounters(Path(settings.data_dir), shared=settings.workers > 1))

@@ -18,7 +18,7 @@ from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import ledger_file
 from tollhouse.payments.ledger.process_lease import is_ledger_open
-from tollhouse.storage.counters_sqlite import USAGE_FILE
+from tollhouse.storage.counters_file import COUNTS_FILE
 from tollhouse.storage.database import database_url
 from tollhouse.storage.migrate import LEDGER, MAIN, NewerSchemaError, newest_version
 from tollhouse.storage.snapshot import copy_together, replace_files, version_of
@@ -80,7 +80,7 @@ def restore(
         raise ValueError(f"{home} is not empty. --force moves the existing files into a subfolder and deletes nothing")
     aside = home / f"replaced-{_stamp()}"
     files = {databases.get(name, home / name): folder / name for name in contents.files}
-    replace_files(files, {*databases.values(), *files}, aside)
+    replace_files(files, {*databases.values(), home / COUNTS_FILE, *files}, aside)
     replaced = str(aside) if aside.exists() else None
     print(json.dumps({"data_dir": str(home), "taken_at": contents.taken_at, "replaced": replaced}))
 
@@ -98,7 +98,6 @@ def _database_files(settings: Settings) -> dict[str, Path]:
     return {
         MAIN_FILE: main,
         LEDGER_FILE: ledger_file(settings),
-        USAGE_FILE: Path(settings.data_dir) / USAGE_FILE,
     }
 
 

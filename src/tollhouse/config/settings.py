@@ -35,8 +35,8 @@ DatabaseUrl = Annotated[
 RedisUrl = Annotated[
     str,
     Meta(
-        pattern="^((redis|rediss|unix)://.*)?$",
-        description="a URL that starts with redis://, rediss:// or unix://",
+        pattern="^((rediss?([+]cluster)?|unix)://.*)?$",
+        description="a URL that starts with redis://, rediss://, redis+cluster://, rediss+cluster:// or unix://",
     ),
 ]
 Contact = Annotated[

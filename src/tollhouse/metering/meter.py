@@ -1,24 +1,35 @@
-"""Meters: count calls against a UTC day and a sliding window."""
+"""Meters: count calls against a UTC day and a sliding window.
 
-from contextlib import suppress
-from math import ceil
+A sliding window is counted in 61 buckets of a 60th of its length, a second for a minute. A call counts until its whole
+bucket is past: the limit is never exceeded within any such time, and a call is refused at most one bucket too early.
+"""
+
+from array import array
+from math import ceil, floor
 from typing import Literal, Protocol
 
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.storage.counters import Counters, Tally
+from tollhouse.storage.counters import MOST_PER_BUCKET, Counters, Tally
 
 SECONDS_PER_DAY = 86_400
 MAX_SKEW_SECONDS = 60
 """Clocks of servers may differ by this much. What lies further ahead was counted by a clock that was wrong."""
+BUCKETS_PER_WINDOW = 60
+"""A window that begins within a bucket touches one more."""
+
+_EMPTY = array("H", bytes(2 * (BUCKETS_PER_WINDOW + 1)))
 
 WindowName = Literal["day", "minute", "hour"]
 WINDOW_NAMES: dict[int, WindowName] = {SECONDS_PER_DAY: "day", 60: "minute", 3_600: "hour"}
 
 
 class Windows(Struct, frozen=True):
-    """How many calls fit: per UTC day, and within any `sliding_seconds`. None is unlimited."""
+    """How many calls fit: per UTC day, and within any `sliding_seconds`. None is unlimited.
+
+    A subject is always counted with the same `sliding_seconds`; with others its sliding window begins anew.
+    """
 
     per_day: int | None
     per_sliding: int | None
@@ -60,11 +71,11 @@ def reserve(tally: Tally, windows: Windows, now: float, requests: int = 1) -> Ve
     """Count one call if it fits both windows, as so many requests of the day; a refused call counts in neither."""
     _roll(tally, windows, now)
     is_day_full = _is_full(windows.per_day, tally.used + requests - 1)
-    is_sliding_full = _is_full(windows.per_sliding, len(tally.recent) - tally.past)
+    is_sliding_full = _is_full(windows.per_sliding, tally.total)
     fits = not (is_day_full or is_sliding_full)
     if fits:
         tally.used += requests
-        tally.recent.append(now)
+        _add(tally, now)
     day, sliding = _levels(tally, windows, now)
     return Verdict(day, sliding, None if fits else day if is_day_full else sliding)
 
@@ -74,8 +85,11 @@ def release(tally: Tally, windows: Windows, reserved_at: float, now: float, requ
     _roll(tally, windows, now)
     if int(reserved_at // SECONDS_PER_DAY) == tally.day:
         tally.used = max(0, tally.used - requests)
-    with suppress(ValueError):
-        del tally.recent[tally.recent.index(reserved_at, tally.past)]
+    back = floor((tally.newest - reserved_at) / tally.width)
+    if 0 <= back < len(tally.buckets) and tally.buckets[-1 - back]:
+        tally.buckets[-1 - back] -= 1
+        tally.total -= 1
+        _trim(tally)
     return Verdict(*_levels(tally, windows, now))
 
 
@@ -86,19 +100,60 @@ def peek(tally: Tally, windows: Windows, now: float) -> Verdict:
 
 
 def _roll(tally: Tally, windows: Windows, now: float) -> None:
-    """Drop calls outside the windows, and those that lie ahead."""
+    """Drop the buckets outside the window, and those that lie ahead; begin a new day."""
     today = int(now // SECONDS_PER_DAY)
     if today > tally.day or tally.day * SECONDS_PER_DAY > now + MAX_SKEW_SECONDS:
         tally.day, tally.used = today, 0
-    recent, oldest, past = tally.recent, now - windows.sliding_seconds, tally.past
-    while past < len(recent) and recent[past] <= oldest:
-        past += 1
-    if past * 2 > len(recent):
-        del recent[:past]
-        past = 0
-    tally.past = past
-    while len(recent) > past and recent[-1] > now + MAX_SKEW_SECONDS:
-        recent.pop()
+    width = windows.sliding_seconds // BUCKETS_PER_WINDOW
+    if width != tally.width:
+        tally.width, tally.total = width, 0
+        del tally.buckets[:]
+    buckets = tally.buckets
+    if not buckets:
+        return
+    ahead = ceil((tally.newest - now - MAX_SKEW_SECONDS) / width) - 1
+    if ahead > 0:
+        tally.total -= sum(buckets[-ahead:])
+        del buckets[-ahead:]
+        tally.newest -= ahead * width
+    past = len(buckets) - ceil((tally.newest - now + windows.sliding_seconds) / width)
+    if past > 0:
+        tally.total -= sum(buckets[:past])
+        del buckets[:past]
+        _trim(tally)
+
+
+def _trim(tally: Tally) -> None:
+    """The first bucket holds a call; without calls there is none."""
+    buckets = tally.buckets
+    if tally.total == 0:
+        del buckets[:]
+        return
+    empty = 0
+    while not buckets[empty]:
+        empty += 1
+    del buckets[:empty]
+
+
+def _add(tally: Tally, now: float) -> None:
+    """Count one call in the bucket of its time. The first call of all is at the end of its bucket."""
+    buckets = tally.buckets
+    if not buckets:
+        tally.newest = now
+        buckets.append(0)
+    later = ceil((now - tally.newest) / tally.width)
+    if later > 0:
+        buckets.extend(_EMPTY[:later])
+        tally.newest += later * tally.width
+        later = 0
+    # A clock that is behind counts in an earlier bucket.
+    missing = min(1 - later, BUCKETS_PER_WINDOW + 1) - len(buckets)
+    if missing > 0:
+        buckets[:0] = _EMPTY[:missing]
+    place = max(later - 1, -len(buckets))
+    if buckets[place] < MOST_PER_BUCKET:
+        buckets[place] += 1
+        tally.total += 1
 
 
 def _is_full(limit: int | None, used: int) -> bool:
@@ -111,18 +166,23 @@ def _levels(tally: Tally, windows: Windows, now: float) -> tuple[Level, Level]:
         WINDOW_NAMES[windows.sliding_seconds],
         windows.sliding_seconds,
         windows.per_sliding,
-        len(tally.recent) - tally.past,
+        tally.total,
         _frees_at(tally, windows, now),
     )
 
 
 def _frees_at(tally: Tally, windows: Windows, now: float) -> float:
     """When the sliding window next has a free place, or one more than now."""
-    count = len(tally.recent) - tally.past
-    if not count:
+    buckets, place = tally.buckets, 0
+    if not buckets:
         return now
-    over = max(0, count - (windows.per_sliding or count))
-    return tally.recent[tally.past + over] + windows.sliding_seconds
+    over = tally.total - (windows.per_sliding or tally.total)
+    if over > 0:
+        over -= buckets[0]
+        while over >= 0:
+            place += 1
+            over -= buckets[place]
+    return tally.newest - (len(buckets) - 1 - place) * tally.width + windows.sliding_seconds
 
 
 class Reservation(Struct, frozen=True):

@@ -60,6 +60,12 @@ class Database:
                 yield connection
 
     @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[AsyncConnection]:
+        """A connection whose statements are a transaction each. Raises Problem `storage-unavailable`."""
+        async with _as_problem(), self._engine.connect() as connection:
+            yield await connection.execution_options(isolation_level="AUTOCOMMIT")
+
+    @asynccontextmanager
     async def writing(self, lock: str | None = None) -> AsyncIterator[AsyncConnection]:
         """A write transaction. With `lock`, writers with the same lock name run one after another."""
         async with _as_problem(), self._write_turn(), self._engine.connect() as plain:

@@ -122,10 +122,16 @@ def open_messages(settings: Settings, database: Database) -> Messages:
         return Messages() if database.is_sqlite else PostgresMessages(database)
     try:
         from redis.asyncio import Redis
+
+        from tollhouse.storage.redis_client import node_url
     except ModuleNotFoundError:
         raise SettingError("redis_url: needs the extra: pip install 'tollhouse[redis]'") from None
+    # A cluster passes a message on to all its servers.
     redis = Redis.from_url(
-        settings.redis_url, socket_connect_timeout=SEND_SECONDS, socket_keepalive=True, health_check_interval=5
+        node_url(settings.redis_url),
+        socket_connect_timeout=SEND_SECONDS,
+        socket_keepalive=True,
+        health_check_interval=5,
     )
     return RedisMessages(redis)
 

@@ -21,7 +21,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.http.request import HttpRequest
 from tollhouse.metering.meter import CounterMeter
-from tollhouse.storage.counters_sqlite import MemoryCounters
+from tollhouse.storage.counters_file import FileCounters
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
@@ -123,7 +123,7 @@ async def opened(database_url: str, folder: Path) -> AsyncIterator[Shop]:
         database = open_database(settings)
         await migrate(database)
         ring = await open_key_ring(database, "")
-        meter = CounterMeter(MemoryCounters(folder))
+        meter = CounterMeter(FileCounters(folder))
         api = StripeApi(settings, PATIENT)
         endpoints, other_endpoints = (CheckoutEndpoints(settings, database, ring, meter, api) for _ in range(2))
         try:

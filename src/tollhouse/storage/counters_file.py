@@ -1,0 +1,294 @@
+"""Usage counters of one machine: a file with a slot for each subject, shared by processes through byte-range locks.
+
+The file is a header, a table of chains, and slots. A subject's digest chooses its chain; a chain's lock is taken for
+one change and ends with its process. A slot is appended when a subject is new, or replaces one of its chain whose
+windows are over. What one process wrote is in the file at once, so that it survives the end of every process.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from pathlib import Path
+from struct import Struct
+from typing import IO, NamedTuple
+from zlib import crc32
+
+from tollhouse import clock
+from tollhouse.errors import OperatorError, Problem
+from tollhouse.logs import logger
+from tollhouse.storage.counters import Result, Tally
+from tollhouse.storage.counters_before import FORMER_FILE, former_tallies, remove_former
+
+log = logger("storage")
+
+COUNTS_FILE = "usage.counts"
+LOCK_SECONDS = 2.0
+"""How long a call waits for another process."""
+LOCK_TRIES = 50
+"""How often a lock is tried at once: longer than a change takes."""
+RETRY_SECONDS = 0.001
+MOST_PLACES = 20_000
+MOST_UNWRITTEN = 100_000
+
+_MAGIC = b"tollhouse usage counts 1\n"
+_CHAINS_AT = 4_096
+_CHAINS = 1 << 19
+_SLOTS_AT = _CHAINS_AT + _CHAINS * 8
+_SLOT_BYTES = 176
+_POINTER = Struct("<Q")
+_CHECKSUM = Struct("<I")
+# The digest, the next slot of the chain, the day, the requests of the day, and the length of the packed window.
+_SLOT = Struct("<16sQIIB")
+
+
+class FolderInUseError(OperatorError):
+    """Another server counts in this folder."""
+
+
+class _Subject(NamedTuple):
+    """Where a subject is counted: the offsets of its chain and of its slot in the file, 0 before it has one."""
+
+    digest: bytes
+    chain_at: int
+    slot_at: int
+
+
+class _Slot(NamedTuple):
+    """What a slot holds. `tally` is None if it was not wholly written."""
+
+    at: int
+    digest: bytes
+    next_at: int
+    tally: Tally | None
+
+
+class FileCounters:
+    """Locks the folder: exclusively, or together with those that are `shared` too.
+
+    A process that counts alone goes on in memory while the disk is full.
+    """
+
+    def __init__(self, folder: Path, *, shared: bool = False) -> None:
+        self._is_shared = shared
+        self._lock = _hold(folder, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+        try:
+            self._file = _open(folder)
+        except BaseException:
+            self._lock.close()
+            raise
+        # Every write to this descriptor goes to the end of the file.
+        self._end = os.open(folder / COUNTS_FILE, os.O_WRONLY | os.O_APPEND)
+        self._subjects: dict[str, _Subject] = {}
+        self._unwritten: dict[str, Tally] = {}
+
+    async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
+        """See Counters."""
+        known = self._subjects.get(subject) or _subject(subject)
+        try:
+            if not self._is_shared:
+                return self._change(subject, known, rule)
+            if not self._try_lock(known.chain_at):
+                await self._wait_for_lock(known.chain_at)
+            try:
+                return self._change(subject, known, rule)
+            finally:
+                fcntl.lockf(self._file, fcntl.LOCK_UN, 8, known.chain_at)
+        except OSError as error:
+            raise _unavailable(error) from error
+
+    async def close(self) -> None:
+        """Unlock the folder."""
+        self._write_unwritten()
+        os.close(self._end)
+        os.close(self._file)
+        self._lock.close()
+
+    def _try_lock(self, at: int) -> bool:
+        for _ in range(LOCK_TRIES):
+            try:
+                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 8, at)
+            except (BlockingIOError, PermissionError):
+                continue
+            return True
+        return False
+
+    async def _wait_for_lock(self, at: int) -> None:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + LOCK_SECONDS
+        while loop.time() < deadline:
+            await asyncio.sleep(RETRY_SECONDS)
+            if self._try_lock(at):
+                return
+        raise TimeoutError("another process holds the lock of a usage count")
+
+    def _change(self, subject: str, known: _Subject, rule: Callable[[Tally], Result]) -> Result:
+        slot = self._find(known)
+        tally = self._unwritten.get(subject) or (slot and slot.tally) or Tally()
+        result = rule(tally)
+        if not self._store(subject, known, slot, tally):
+            self._unwritten[subject] = tally
+        elif self._unwritten:
+            self._unwritten.pop(subject, None)
+            self._write_unwritten()
+        return result
+
+    def _store(self, subject: str, known: _Subject, slot: _Slot | None, tally: Tally) -> bool:
+        """Write the tally; whether that was possible. Raises OSError where it cannot be kept in memory."""
+        try:
+            at = self._write(known, slot, tally)
+        except OSError as error:
+            if self._is_shared or len(self._unwritten) >= MOST_UNWRITTEN:
+                raise
+            if not self._unwritten:
+                log.warning("usage counts not written", error=str(error))
+            return False
+        if at not in {0, known.slot_at}:
+            if len(self._subjects) >= MOST_PLACES:
+                self._subjects.clear()
+            self._subjects[subject] = known._replace(slot_at=at)
+        return True
+
+    def _write_unwritten(self) -> None:
+        waiting, self._unwritten = self._unwritten, {}
+        for subject, tally in waiting.items():
+            known = _subject(subject)
+            if not self._store(subject, known, self._find(known), tally):
+                self._unwritten[subject] = tally
+
+    def _find(self, known: _Subject) -> _Slot | None:
+        """The subject's slot. Raises OSError."""
+        if known.slot_at:
+            slot = self._read(known.slot_at)
+            if slot and slot.digest == known.digest:
+                return slot
+        return next((slot for slot in self._chain(known.chain_at) if slot.digest == known.digest), None)
+
+    def _chain(self, chain_at: int) -> Iterator[_Slot]:
+        """The slots of a chain. In a damaged file it may end early; it never ends in a circle."""
+        read: set[int] = set()
+        at = self._pointer(chain_at)
+        while at and at not in read and (slot := self._read(at)):
+            read.add(at)
+            yield slot
+            at = slot.next_at
+
+    def _pointer(self, at: int) -> int:
+        packed = os.pread(self._file, _POINTER.size, at)
+        value: int = _POINTER.unpack(packed)[0] if len(packed) == _POINTER.size else 0
+        return value if _SLOTS_AT <= value < 1 << 62 else 0
+
+    def _read(self, at: int) -> _Slot | None:
+        packed = os.pread(self._file, _SLOT_BYTES, at)
+        if len(packed) < _CHECKSUM.size + _SLOT.size:
+            return None
+        digest, next_at, day, used, length = _SLOT.unpack_from(packed, _CHECKSUM.size)
+        end = _CHECKSUM.size + _SLOT.size + length
+        next_at = next_at if _SLOTS_AT <= next_at < 1 << 62 else 0
+        if _CHECKSUM.unpack_from(packed)[0] != crc32(packed[_CHECKSUM.size : end]):
+            return _Slot(at, digest, next_at, None)
+        return _Slot(at, digest, next_at, Tally.from_packed(day, used, packed[_CHECKSUM.size + _SLOT.size : end]))
+
+    def _write(self, known: _Subject, slot: _Slot | None, tally: Tally) -> int:
+        """Write the tally to its slot, to one of its chain that is over, or to a new one; its offset.
+
+        What counts nothing needs no slot: then 0.
+        """
+        if slot is None:
+            if not tally.used and not tally.buckets:
+                return 0
+            now = clock.seconds()
+            chain = self._chain(known.chain_at)
+            slot = next((one for one in chain if one.tally is None or one.tally.is_over(now)), None)
+        if slot is not None:
+            packed = _pack(known.digest, slot.next_at, tally)
+            if os.pwrite(self._file, packed, slot.at) != len(packed):
+                raise OSError("no room for a usage count")
+            return slot.at
+        packed = _pack(known.digest, self._pointer(known.chain_at), tally).ljust(_SLOT_BYTES, b"\0")
+        if os.write(self._end, packed) != _SLOT_BYTES:
+            raise OSError("no room for a usage count")
+        at = os.lseek(self._end, 0, os.SEEK_CUR) - _SLOT_BYTES
+        os.pwrite(self._file, _POINTER.pack(at), known.chain_at)
+        return at
+
+
+def _subject(subject: str) -> _Subject:
+    digest = blake2b(subject.encode(), digest_size=16).digest()
+    return _Subject(digest, _CHAINS_AT + int.from_bytes(digest[:4], "little") % _CHAINS * 8, 0)
+
+
+def _pack(digest: bytes, next_at: int, tally: Tally) -> bytes:
+    sliding = tally.packed_sliding() if tally.buckets else b""
+    body = _SLOT.pack(digest, next_at, tally.day, tally.used, len(sliding)) + sliding
+    return _CHECKSUM.pack(crc32(body)) + body
+
+
+def _open(folder: Path) -> int:
+    """The descriptor of the file. One that is damaged is set aside, and a new one is begun."""
+    path = folder / COUNTS_FILE
+    with _one_process_at_a_time(folder):
+        if path.exists() and not _is_whole(path):
+            aside = path.with_name(f"{COUNTS_FILE}.aside-{int(clock.seconds())}")
+            path.rename(aside)
+            log.warning("usage counts begin anew: the file was damaged and is set aside", file=str(aside))
+        if not path.exists():
+            _make(path)
+        return os.open(path, os.O_RDWR)
+
+
+def _is_whole(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_MAGIC)) == _MAGIC and path.stat().st_size >= _SLOTS_AT
+
+
+def _make(path: Path) -> None:
+    """Make the file, with the counts of an earlier version if there are any."""
+    partial = path.with_name(f"{COUNTS_FILE}.partial")
+    chains: dict[int, int] = {}
+    with partial.open("wb") as file:
+        file.write(_MAGIC)
+        file.truncate(_SLOTS_AT)
+        file.seek(_SLOTS_AT)
+        for number, (subject, tally) in enumerate(former_tallies(path.with_name(FORMER_FILE))):
+            known, at = _subject(subject), _SLOTS_AT + number * _SLOT_BYTES
+            file.write(_pack(known.digest, chains.get(known.chain_at, 0), tally).ljust(_SLOT_BYTES, b"\0"))
+            chains[known.chain_at] = at
+        for chain_at, at in chains.items():
+            file.seek(chain_at)
+            file.write(_POINTER.pack(at))
+    partial.rename(path)
+    remove_former(path.with_name(FORMER_FILE))
+
+
+@contextlib.contextmanager
+def _one_process_at_a_time(folder: Path) -> Iterator[None]:
+    with (folder / "usage-open.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _hold(folder: Path, how: int) -> IO[str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / "usage.lock").open("w")
+    try:
+        fcntl.flock(file, how | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise FolderInUseError(
+            f"another server is using {folder}: stop it, give this server its own --data-dir, "
+            "or share the counters of both through `redis_url`"
+        ) from None
+    return file
+
+
+def _unavailable(error: OSError) -> Problem:
+    log.error("usage counts unavailable", error=str(error))
+    return Problem(
+        "storage-unavailable",
+        "Usage counters are unavailable. Try again shortly.",
+        headers={"Retry-After": "1"},
+        retry_after_seconds=1,
+    )
