@@ -1,7 +1,10 @@
 import asyncio
 import contextlib
 import random
+import signal
 import sqlite3
+import sys
+from pathlib import Path
 from typing import Self
 
 import asyncpg
@@ -259,6 +262,48 @@ async def test_every_batch_is_durable_although_the_server_would_not_wait_for_the
         async with writer.transaction():
             await ledger.move(deposit("1", PRICE))
             assert await writer.fetchval("SHOW synchronous_commit") == "on"
+
+
+BUSY = """
+import asyncio, sys
+from itertools import count
+from tests.payments.ledger.transfers import charge, deposit
+from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.config.settings import Settings
+from tollhouse.storage.database import open_database
+
+async def main():
+    settings = Settings(database_url=sys.argv[1])
+    ledger = await open_ledger(settings, open_database(settings))
+    await ledger.move(deposit("busy", 10**12))
+    print("busy", flush=True)
+    for number in count():
+        await charge(ledger, str(number))
+
+asyncio.run(main())
+"""
+
+
+async def test_process_that_is_frozen_within_a_batch_holds_no_lock(postgres_url):
+    async with opened(postgres_url) as ledger:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", BUSY, postgres_url, stdout=asyncio.subprocess.PIPE, cwd=Path(__file__).parents[3]
+        )
+        try:
+            assert await process.stdout.readline() == b"busy\n"
+            for number in range(10):
+                await asyncio.sleep(random.Random(number).uniform(0.01, 0.05))
+                process.send_signal(signal.SIGSTOP)
+                assert (await ledger.move(deposit(f"beside-{number}", PRICE))).is_new
+                held = (
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE '% in %'"
+                )
+                assert (await ledger._store._read(held))[0][0] == 0
+                process.send_signal(signal.SIGCONT)
+        finally:
+            process.kill()
+            await process.wait()
+        assert (await ledger.verify()).balanced
 
 
 async def test_machine_that_vanishes_is_noticed_within_seconds(postgres_url):
