@@ -1,10 +1,14 @@
 """The function in PostgreSQL does what the rules in Python do: the same random batches, on both, to the same end."""
 
 import random
+import zlib
 from collections import Counter
 
+import asyncpg
 import pytest
 
+from tests.payments.ledger.transfers import deposit, reserve
+from tests.waiting import until
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import open_ledger
@@ -25,6 +29,8 @@ from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
 
+# Names of locks of the version before.
+BATCH_LOCK, OLD_OWNERS = zlib.crc32(b"ledger"), zlib.crc32(b"ledger-owners") >> 1
 SEEDS, BATCHES = 12, 25
 OTHERS = ("treasury", "revenue", "reversals", "x402")
 ANSWERS = [StoredResponse(200, "text/plain", b"x" * size, etag=f'"{size}"') for size in (0, 1, 3_000)]
@@ -169,3 +175,44 @@ async def test_any_batches_have_the_results_and_the_balances_of_the_rules(both, 
         assert report.balanced, report.differences
     kinds = {"Moved", "Reserved", "Insufficient", "Used", "IdTaken", "Overdrawn", "Done", "Gone"}
     assert min(seen[kind] for kind in (*kinds, "answered again", "moved before")) >= 10, seen
+
+
+# A reservation as a server of the version before makes it: numbered without the sequence, under a session's lock.
+OWNER = 77
+FORMER_BATCH = f"""
+    SELECT pg_advisory_lock({OLD_OWNERS}, {OWNER});
+    BEGIN;
+    SELECT pg_advisory_xact_lock({BATCH_LOCK});
+    INSERT INTO transfer SELECT max(seq) + n, 'call:agent:a:' || n, 'agent:a', 'revenue', 1000, 'call', NULL, 1, TRUE,
+        {OWNER}, n FROM transfer, generate_series(1, 3) AS n GROUP BY n;
+    INSERT INTO open_reservation SELECT seq, 'f' FROM transfer WHERE owner = {OWNER};
+    UPDATE account SET reserved = reserved + 3000 WHERE name = 'agent:a';
+    COMMIT"""  # noqa: S608 - numbers of our own
+
+
+async def test_server_of_the_version_before_may_write_between_batches(both, postgres_url):
+    _, ledger = both
+    await ledger.move(deposit("1", 10_000))
+    former = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    await former.execute(FORMER_BATCH)
+    # It lives, and its numbers are not taken again.
+    assert await ledger.recover() == 0
+    for number in range(5):
+        assert (await ledger.move(deposit(f"after-{number}", 1))).is_new
+    assert (await ledger.verify()).pending == 3
+    await former.close()
+    await until(ledger.recover)
+    account = await ledger.account("agent:a")
+    assert (account.balance_micros, account.reserved_micros) == (10_005, 0)
+    report = await ledger.verify()
+    assert report.balanced, report.differences
+
+
+async def test_server_of_the_version_before_does_not_see_the_reservations_of_this_one(both, postgres_url):
+    _, ledger = both
+    await ledger.move(deposit("1", 10_000))
+    await reserve(ledger, "1", price=1_000)
+    former = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    assert await former.fetchval("SELECT count(*) FROM open_reservation") == 0
+    await former.close()
+    assert (await ledger.verify()).pending == 1
