@@ -2,7 +2,7 @@
 
 Usage: PYTHONPATH=src python -m tools.build_wordnet WORDNET_YAML_FOLDER VOCABULARY
 `VOCABULARY` is a list of frequent words, one per line (the vocabulary of BERT, Apache-2.0): rarer words are left out.
-Rewrites src/tollhouse/services/defense/data/gazetteers/wordnet.toml; same input, same file.
+Rewrites gazetteers/wordnet.toml and persons.txt in src/tollhouse/services/defense/data; same input, same files.
 """
 
 import sys
@@ -14,7 +14,7 @@ import yaml
 
 from tollhouse.services.defense.entities import lexicon
 
-DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/gazetteers/wordnet.toml"
+DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data"
 # The number of the sense of each noun whose kinds are platforms, from 0.
 _PLATFORMS = {
     "weapon": 0,
@@ -59,7 +59,16 @@ def main(folder: Path, vocabulary: Path) -> None:
         "verbs": verbs,
         "addresses": addresses,
     }
-    DATA.write_text(_HEADER + "".join(f'{name} = """\n{_lines(words)}"""\n' for name, words in lists.items()), "utf-8")
+    text = _HEADER + "".join(f'{name} = """\n{_lines(words)}"""\n' for name, words in lists.items())
+    (DATA / "gazetteers" / "wordnet.toml").write_text(text, "utf-8")
+    (DATA / "persons.txt").write_text(_lines(_persons(senses, hypernyms)), "utf-8")
+
+
+def _persons(senses: Senses, hypernyms: Mapping[str, list[str]]) -> list[str]:
+    """Single words that are mostly nouns and whose first sense is a kind of person."""
+    person = senses["person"]["n"][0]
+    nouns = [word for word, by_class in senses.items() if "n" in by_class and " " not in word and _is_noun(by_class)]
+    return [word for word in nouns if person in _above(senses[word]["n"][0], hypernyms)]
 
 
 def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]], set[str]]:

@@ -39,12 +39,17 @@ ELSEWHERE, DOUBTS, BREAKS = word_class("elsewhere"), word_class("doubts"), word_
 OUTCOMES: tuple[Outcome, ...] = ("wounded", "arrested", "missing")
 OTHER_PASSIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_passive")}
 OTHER_ACTIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_active")}
-_PERSONS, _NOT_PERSONS, _UNCOUNTED, _PLURALS = map(
-    word_class, ("persons", "not_persons", "uncounted", "plural_persons")
+_UNCOUNTED, _PLURALS = map(word_class, ("uncounted", "plural_persons"))
+_PERSONS = (
+    word_class("persons").union(
+        files("tollhouse.services.defense").joinpath("data", "persons.txt").read_text(encoding="utf-8").split()
+    )
+    - ELSEWHERE
 )
 _BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
+# What one person has.
+_POSSESSED = word_class("killings") | {"body"}
 _SIZES = {**dict.fromkeys(word_class("pairs"), 2), "trio": 3}
-_PERSON_ENDING = re.compile(rf"\w{{2,}}(?:{_CLASSES['person_endings']})")
 _LOWER_BOUNDS = (("at", "least"), ("more", "than"), ("over",))
 LARGEST_NUMBER = 100_000
 
@@ -76,13 +81,19 @@ _MEASURES = re.compile(
 
 
 def split_words(title: str) -> list[str]:
-    """Words, numbers, ages and commas, in lower case. Number words are single words, and a dash in a range is "to"."""
+    """Words, numbers, ages and commas, in lower case. Number words are single words, and a dash in a range is "to".
+
+    A possessive that lost its apostrophe, as in titles from URLs, gets it again: "mans body" is "man's body".
+    """
     words: list[str] = []
     for match in _WORD.finditer(title.replace("\u2019", "'")):
         word = match[0].lower()
         parts = word.split("-")
         is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
         words += parts if is_number else ["to" if word == "-" else word]
+    for place, after in enumerate(words[1:]):
+        if after in _POSSESSED and words[place].endswith("s") and is_person(words[place][:-1]):
+            words[place] = f"{words[place][:-1]}'s"
     return words
 
 
@@ -92,7 +103,7 @@ def is_year(word: str) -> bool:
 
 def is_person(word: str) -> bool:
     """Whether a noun names one person."""
-    return word in _PERSONS or (word not in _NOT_PERSONS and bool(_PERSON_ENDING.fullmatch(word)))
+    return word in _PERSONS
 
 
 def is_plural(word: str) -> bool:

@@ -90,13 +90,14 @@ _QUALIFIERS, _CLAUSES, _CAUSES, _KILLINGS = map(word_class, ("qualifiers", "clau
 _EPIDEMICS, _PERIODS, _ILLNESSES, _UNREST = map(word_class, ("epidemics", "periods", "illnesses", "unrest"))
 _INTENTS, _ADJECTIVES, _DEADLY, _DEAD_THINGS = map(word_class, ("intents", "adjectives", "deadly_acts", "dead_things"))
 _HOMICIDES, _SENTENCES, _ACHIEVED = map(word_class, ("homicides", "sentences", "achieved"))
-_FOUND = frozenset(["found", "discovered", "recovered", "retrieved", "pulled", "identified", "washed"])
+_FOUND = word_class("found")
+_ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
 # Of a headline in lower case, which is faster than ignoring the case.
 _MAY_COUNT = re.compile(
-    r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|drown"
+    r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|succumb|drown"
     r"|lives|(?:own|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)|wound|injur"
     r"|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
 )
@@ -197,7 +198,7 @@ class _Reader(Headline):
                 yield _Counted("killed", (group,), place)
             elif self._names_killing(place) and after == "of":
                 yield from self._victims("killed", place, place + 2)
-            elif word == "body" and _FOUND.intersection(self.words[place + 1 : place + 7]):
+            elif word == "body" and _FOUND.intersection(self.words[max(0, place - 4) : place + 7]):
                 yield from self._found_body(place)
             elif (self._names_killing(place) and before.endswith("'s")) or (
                 word == "death" and before in _DEADLY and after not in {"toll", "threat", "row", "penalty"}
@@ -321,7 +322,7 @@ class _Reader(Headline):
 
     def _is_death(self, place: int, groups: Sequence[Group]) -> bool:
         """Whether people died of something that happened: one person's death may be one of age or illness."""
-        if self.words[place] not in {"die", "died", "dies", "dead"} and self.words[place] not in LOST_LIVES:
+        if self.words[place] not in _ALSO_OF_ILLNESS and self.words[place] not in LOST_LIVES:
             return True
         if any(group.number != 1 for group in groups):
             return True
