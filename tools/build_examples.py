@@ -15,6 +15,7 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.services.defense.brief.brief import BriefFeed
+from tollhouse.services.defense.chat.snapshot import MOST_EVENTS
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.pages import CSV, EventsQuery, PointsQuery
 from tollhouse.services.defense.ingest.recording import load_recording
@@ -35,7 +36,8 @@ async def build(folder: Path) -> dict[str, Any]:
         news = NewsFeeds(context.database, events)
         await news.refresh()
         brief = BriefFeed(context.database, events, news)
-        event = next(it for it in events.window.events if 1 < len(it.source_urls) <= MOST_REPORTS and it.story_id)
+        listed = [entry.event for entry in events.window.most_significant(MOST_EVENTS)]
+        event = next(it for it in listed if 1 < len(it.source_urls) <= MOST_REPORTS and it.story_id)
         query = EventsQuery(q=event.title, limit=1)
         points = PointsQuery(q=event.title, facets="severity_tier,reported_at")
         story = next(it for it in news.window.stories if 1 < it.article_count <= MOST_REPORTS)

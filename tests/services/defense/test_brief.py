@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime
 import msgspec
 
 from tollhouse.services.defense.brief.brief import Day, Source, TopStory, build_brief
-from tollhouse.services.defense.brief.live_events import Coverage
+from tollhouse.services.defense.brief.capability import survey
+from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, count_events
 from tollhouse.services.defense.brief.production import bundled_lines
 from tollhouse.services.defense.events.event import Event, Geo, Metrics
 
@@ -32,12 +33,17 @@ def battle(number):
     )
 
 
+def day_of(as_of, window, previous, stories, coverage=WHOLE):
+    counts, before = count_events(window), count_events(previous).by_category
+    return Day(as_of, counts, before, survey(window), stories, PROVIDER, coverage)
+
+
 def wire(day):
     return json.loads(msgspec.json.encode(build_brief(day, bundled_lines(), GENERATED)))
 
 
 def test_brief_has_exactly_the_members_of_the_contract():
-    brief = wire(Day(AS_OF, [battle(n) for n in range(20)], [battle(99)], [STORY], PROVIDER))
+    brief = wire(day_of(AS_OF, [battle(n) for n in range(20)], [battle(99)], [STORY]))
     members = {
         "generated_at",
         "as_of",
@@ -65,7 +71,7 @@ def test_brief_has_exactly_the_members_of_the_contract():
 
 
 def test_brief_without_events_keeps_its_two_numbers():
-    brief = wire(Day(None, [], [], [], PROVIDER))
+    brief = wire(day_of(None, [], [], []))
     assert brief["as_of"] is None
     assert brief["production_summary"]["total_market_value_b"] == 72.275611
     assert brief["events_live"]["battle_events_24h"] == 0
@@ -73,26 +79,26 @@ def test_brief_without_events_keeps_its_two_numbers():
 
 
 def test_every_null_has_a_reason_beside_it():
-    brief = wire(Day(None, [], [], [], PROVIDER))
+    brief = wire(day_of(None, [], [], []))
     assert unreasoned(brief["production_summary"]) == []
     assert unreasoned(brief["events_live"]) == ["/recording"], "it is no recording"
     assert unreasoned(brief["capability_gaps"]) == []
 
 
 def test_same_inputs_give_the_same_brief():
-    day = Day(AS_OF, [battle(n) for n in range(30)], [], [], PROVIDER)
+    day = day_of(AS_OF, [battle(n) for n in range(30)], [], [])
     assert wire(day) == wire(day)
 
 
 def test_sources_name_the_provider_and_the_exhibits():
-    brief = wire(Day(None, [], [], [], PROVIDER))
+    brief = wire(day_of(None, [], [], []))
     assert [source["name"][:9] for source in brief["sources"]] == ["The GDELT", "US Depart", "US Depart"]
     assert brief["events_live"]["provider"] == "The GDELT Project"
     assert all(source["licence"] and source["url"] and source["used_for"] for source in brief["sources"])
 
 
 def test_unequal_coverage_reaches_the_counts():
-    brief = wire(Day(AS_OF, [battle(1)], [battle(2)], [], PROVIDER, Coverage(0.18, 0.06)))
+    brief = wire(day_of(AS_OF, [battle(1)], [battle(2)], [], Coverage(0.18, 0.06)))
     assert "18%" in brief["events_live"]["change"]["Battles"]["reason"]
 
 

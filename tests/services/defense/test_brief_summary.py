@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 from tests.services.defense.test_brief import battle
-from tollhouse.services.defense.brief.live_events import Coverage, events_live
+from tollhouse.services.defense.brief.live_events import Coverage, EventCounts, count_events, events_live
 from tollhouse.services.defense.brief.summary import summarize
 from tollhouse.services.defense.stories.story import Story
 
@@ -18,7 +18,7 @@ def story(number: int, source_count: int) -> Story:
 
 
 def test_each_figure_and_headline_of_the_summary_is_cited():
-    live = events_live([battle(n) for n in range(3)], [], SOURCE[0], Coverage(0.18, 0))
+    live = events_live(count_events(battle(n) for n in range(3)), {}, SOURCE[0], Coverage(0.18, 0))
     said = summarize(live, AS_OF, [story(1, 12), story(2, 1), story(3, 1)], SOURCE)
     volume, where, stories = (one.text for one in said)
     assert volume.startswith("3 events were reported in the 24 hours to 21 November 2026, 07:45 UTC, 3 of them battles")
@@ -30,5 +30,5 @@ def test_each_figure_and_headline_of_the_summary_is_cited():
 
 
 def test_summary_of_nothing_is_empty():
-    assert summarize(events_live([], [], SOURCE[0]), AS_OF, [story(1, 1)], SOURCE) == []
-    assert summarize(events_live([battle(1)], [], SOURCE[0]), None, [], SOURCE) == []
+    assert summarize(events_live(EventCounts(), {}, SOURCE[0]), AS_OF, [story(1, 1)], SOURCE) == []
+    assert summarize(events_live(count_events([battle(1)]), {}, SOURCE[0]), None, [], SOURCE) == []

@@ -8,7 +8,8 @@ from tollhouse.services.defense.brief.capability import (
     area_words,
     capability_gaps,
     gap_score,
-    naming_events,
+    named_areas,
+    survey,
     unmet_request,
 )
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
@@ -34,12 +35,12 @@ def battle(title="Troops clash near the border", subcategory="Armed clash", cate
 
 
 def gap(area, window, lines=None):
-    gaps = capability_gaps(bundled_lines() if lines is None else lines, window)
+    gaps = capability_gaps(bundled_lines() if lines is None else lines, survey(window))
     return next(gap for gap in gaps if gap.area == CATEGORIES[area])
 
 
 def named(area, title):
-    return bool(naming_events(area, [battle(title)]))
+    return area in named_areas(battle(title))
 
 
 def test_gap_of_air_defense_is_the_formula_worked_by_hand():
@@ -70,7 +71,7 @@ def test_only_battles_are_asked():
 
 
 def test_without_battles_the_demand_and_the_score_are_null_with_reasons():
-    for read in capability_gaps(bundled_lines(), []):
+    for read in capability_gaps(bundled_lines(), survey([])):
         assert (read.demand.score, read.demand.live_share, read.gap_score) == (None, None, None)
         assert "0 battle events are too few" in read.demand.reason
         assert read.gap_score_reason
@@ -130,7 +131,7 @@ def test_headline_does_not_name_the_area(area, title):
 
 
 def test_subcategory_can_name_an_area():
-    assert naming_events("fighters", [battle("Eight killed in the north", subcategory="Air strike")])
+    assert "fighters" in named_areas(battle("Eight killed in the north", subcategory="Air strike"))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +150,7 @@ def test_gap_score_stays_within_its_bounds(demand, supply, score):
 
 
 def test_areas_are_eleven_known_categories_in_order_of_their_gaps():
-    gaps = capability_gaps(bundled_lines(), [battle()] * 20)
+    gaps = capability_gaps(bundled_lines(), survey([battle()] * 20))
     scores = [gap.gap_score for gap in gaps]
     assert len(area_words()) == len(gaps) == 11
     assert set(area_words()) < set(CATEGORIES)

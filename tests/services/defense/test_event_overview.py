@@ -1,51 +1,31 @@
-"""Points, facet counts and the time histogram of the events feed, against counting one event at a time."""
+"""Points of the events feed, and facet counts, against counting one event at a time."""
 
-from collections import Counter
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from random import Random
 from typing import get_args
 
 import pytest
 from msgspec.structs import replace
 
-from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.events.event import Category, Event, EventEntry, Geo, Metrics, SeverityTier
-from tollhouse.services.defense.events.filter import event_tests
-from tollhouse.services.defense.events.overview import FACETS, point_columns, slot_end
+from tests.services.defense.brute_events import NOON, made_entry, passing
+from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
+from tollhouse.services.defense.events.index_rows import slot_end, slot_number
+from tollhouse.services.defense.events.index_updates import index_entries
+from tollhouse.services.defense.events.overview import count_facets, point_columns
 from tollhouse.services.defense.events.pages import EventsQuery, EventWindow, PointsQuery
-
-NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
-WORDS = ("rocket", "strike", "talks", "border", "march")
-PLACES = (("Kenya", "Nairobi"), ("Kenya", ""), ("Sudan", "Khartoum"), ("Ukraine", "Kharkiv"), ("", ""))
-
-
-def entry(number: int, chance: Random) -> EventEntry:
-    country, region = chance.choice(PLACES)
-    found = find_country(country)
-    moment = NOON - timedelta(seconds=chance.randrange(86_400))
-    event = Event(
-        f"conflict_{number:016x}", " ".join(chance.sample(WORDS, 2)), moment.date(),
-        chance.choice(get_args(Category)), "",
-        Geo(country, region, chance.uniform(-80, 80), chance.uniform(-180, 180)), 0,
-        Metrics(round(chance.random(), 4), chance.choice(get_args(SeverityTier)), round(chance.random(), 4)),
-        ["https://news.example/1"], chance.randrange(1, 9), None, "not_reported", "url",
-    )  # fmt: skip
-    named = tuple(chance.sample(("entity_a", "entity_b"), chance.randrange(3)))
-    return EventEntry(event, found.alpha2 if found else "", moment, chance.random() < 0.9, named)
 
 
 @pytest.fixture(scope="module")
-def window() -> EventWindow:
+def entries() -> list[EventEntry]:
     chance = Random(5)
-    return EventWindow([entry(number, chance) for number in range(600)], NOON, "recorded")
+    return [made_entry(number, chance) for number in range(600)]
 
 
-VALUE = {
-    "category": lambda one: one.event.category,
-    "severity_tier": lambda one: one.event.metrics.severity_tier,
-    "country": lambda one: one.event.geo.country,
-    "region": lambda one: one.event.geo.region,
-}
+@pytest.fixture(scope="module")
+def window(entries) -> EventWindow:
+    return EventWindow(index_entries(entries), NOON, "recorded")
+
+
 QUERIES = (
     PointsQuery(),
     PointsQuery(country="KE", severity_tier="high"),
@@ -59,27 +39,20 @@ ENTITIES = frozenset({"entity_a"})
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_facets_count_events_under_every_other_filter(window, query):
-    def passing(**changes: datetime | None) -> list[EventEntry]:
-        tests = event_tests(replace(query, **changes), ENTITIES)
-        return [one for one in window.entries if all(test(one) for test in tests)]
+def test_each_quarter_of_an_hour_counts_the_events_between_its_ends(window, entries, query):
+    def count(**changes: datetime | None) -> int:
+        return len(passing(entries, replace(query, **changes), ENTITIES))
 
-    facets = window.masks(query, ENTITIES).facets(",".join(FACETS))
-    assert list(facets) == list(FACETS)
-    for name, value in VALUE.items():
-        counted = Counter(map(value, passing(**{name: None})))
-        counted.pop("", None)
-        assert {one.value: one.count for one in facets[name]} == counted
-        assert [one.count for one in facets[name]] == sorted(counted.values(), reverse=True)
+    facets, _ = count_facets(window.view, window.view.conditions(query, ENTITIES), "reported_at")
     for one in facets["reported_at"]:
         end = datetime.fromisoformat(one.value)
-        assert one.count == len(passing(since=end - timedelta(minutes=15), until=end))
-    assert sum(one.count for one in facets["reported_at"]) == len(passing(since=None, until=None))
+        assert one.count == count(since=end - timedelta(minutes=15), until=end)
+    assert sum(one.count for one in facets["reported_at"]) == count(since=None, until=None)
 
 
 @pytest.mark.parametrize("query", QUERIES)
 def test_points_are_the_events_of_the_feed_in_their_order(window, query):
-    columns, places = point_columns(window.masks(query, ENTITIES).matching())
+    columns, places = point_columns(window.view, window.view.conditions(query, ENTITIES).values())
     fields = {name: getattr(query, name) for name in query.__struct_fields__}
     listed, cursor = [], None
     while True:
@@ -102,5 +75,5 @@ def test_points_are_the_events_of_the_feed_in_their_order(window, query):
 
 
 def test_full_quarter_of_an_hour_ends_the_quarter_before_it():
-    assert slot_end(NOON) == NOON
-    assert slot_end(NOON + timedelta(seconds=1)) == NOON + timedelta(minutes=15)
+    assert slot_end(slot_number(NOON)) == NOON
+    assert slot_end(slot_number(NOON + timedelta(seconds=1))) == NOON + timedelta(minutes=15)

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from importlib import import_module
@@ -20,6 +21,8 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.entities.merge import NamedEntity
 from tollhouse.services.defense.events.event import EventRecord, StoredEvent
 from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.events.history import entries_after
+from tollhouse.services.defense.events.index_search import entry_position
 from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.ingest.batches import compact, ingest_export
 from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
@@ -249,15 +252,38 @@ async def write_deaths(database, chance, slot):
 async def served(database, events, news_feeds):
     await events.refresh()
     await news_feeds.refresh()
-    in_order = sorted(events.previous, key=lambda event: event.id)
-    return events.window.events, in_order, events.coverage, news_feeds.window.stories, news_feeds.window.entities
+    listed = events.window.view.page([], "significance", 10_000).entries
+    window = events.window
+    facts = (events.previous, events.coverage, window.counts, window.battles(), len(window))
+    return listed, *facts, news_feeds.window.stories, news_feeds.window.entities
+
+
+async def stored_window(database, events):
+    """The events of the window as they are stored, and the number of relevant ones of the day before by category."""
+    async with database.reading() as connection:
+        as_of = events.window.as_of
+        entries = [
+            one async for some in entries_after(connection, "provider", as_of - timedelta(days=2)) for one in some
+        ]
+        slots = {
+            one: slot
+            async for rows in store.rows_after(connection, EVENTS, "provider", "")
+            for one, slot, _ in rows
+            if slot <= compact(as_of)
+        }
+    begin = compact(as_of - timedelta(days=1))
+    window = [entry for one, entry in entries if slots.get(one, "") > begin]
+    previous = Counter(
+        entry.event.category for one, entry in entries if slots.get(one, "9") <= begin and entry.is_relevant
+    )
+    return sorted(window, key=lambda entry: entry_position(entry, "significance")), previous
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_served_windows_are_those_of_a_process_that_just_started(database, seed):
+async def test_served_windows_are_those_of_a_process_that_just_started(database, seed, tmp_path):
     chance, slot = random.Random(seed), BEGIN
     publisher = Publisher(database, retention_days=1)
-    events = EventsFeed(database, recorded=None)
+    events = EventsFeed(database, recorded=None, folder=tmp_path)
     feeds = NewsFeeds(database, events)
     for _ in range(14):
         slot += timedelta(minutes=15 * chance.choice([1, 1, 4, 40]))
@@ -268,6 +294,10 @@ async def test_served_windows_are_those_of_a_process_that_just_started(database,
         now = await served(database, events, feeds)
         started = EventsFeed(database, recorded=None)
         assert now == await served(database, started, NewsFeeds(database, started))
+        other = EventsFeed(database, recorded=None, folder=tmp_path)
+        assert now == await served(database, other, NewsFeeds(database, other))
+        if events.window.as_of:
+            assert await stored_window(database, events) == (now[0], now[1])
         await assert_publisher_knows_what_is_stored(database, publisher)
     assert any(now)
 

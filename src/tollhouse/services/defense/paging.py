@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, Literal, TypeVar
 
 from msgspec import Meta, Struct
 
@@ -17,12 +17,17 @@ ABOUT_CURSOR = Meta(
 )
 
 
+# `gte`: there may be more than were counted.
+TotalRelation = Literal["eq", "gte"]
+
+
 class Slice(Struct, Generic[Item], frozen=True):
     """Some items of a list, how many there are in all, and where the next ones begin."""
 
     items: list[Item]
     total: int
     next_cursor: str | None
+    total_relation: TotalRelation = "eq"
 
 
 def position(value: int, identity: str) -> Position:
@@ -30,14 +35,24 @@ def position(value: int, identity: str) -> Position:
     return -value, identity.rpartition("_")[2]
 
 
+def read_cursor(cursor: str | None) -> tuple[int, str] | None:
+    """The value and the digits of a cursor."""
+    if cursor is None:
+        return None
+    value, _, digits = cursor.partition("-")
+    return int(value), digits
+
+
+def write_cursor(last: Position) -> str:
+    """The cursor of the page after a position."""
+    return f"{-last[0]}-{last[1]}"
+
+
 def sliced(items: Sequence[Item], key: Callable[[Item], Position], cursor: str | None, limit: int) -> Slice[Item]:
     """At most `limit` of `items`, which are in the order of `key`, after the cursor's position."""
-    start = 0
-    if cursor:
-        value, _, digits = cursor.partition("-")
-        start = bisect_right(items, (-int(value), digits), key=key)
+    after = read_cursor(cursor)
+    start = bisect_right(items, (-after[0], after[1]), key=key) if after else 0
     shown = list(items[start : start + limit])
     if not shown or start + limit >= len(items):
         return Slice(shown, len(items), None)
-    negated, digits = key(shown[-1])
-    return Slice(shown, len(items), f"{-negated}-{digits}")
+    return Slice(shown, len(items), write_cursor(key(shown[-1])))

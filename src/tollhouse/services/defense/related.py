@@ -1,7 +1,8 @@
 """What stories and events have in common: the entities that both name, weighted by how rare they are."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from math import log, sqrt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from math import fsum, log, sqrt
 from typing import Annotated
 
 import msgspec
@@ -42,8 +43,32 @@ class Likeness(Struct, frozen=True, gc=False):
     shared: tuple[str, ...]
 
 
+def nearest(
+    own: AbstractSet[str], others: Mapping[str, AbstractSet[str]], count: Callable[[str], int], total: int
+) -> list[Likeness]:
+    """The most like of other items, by the entities that each names: the cosine of their inverse frequencies.
+
+    `count` is how many of all `total` items name an entity.
+    """
+
+    def weight(entity: str) -> float:
+        return log(1 + total / (1 + count(entity))) ** 2
+
+    def length(entities: AbstractSet[str]) -> float:
+        return sqrt(fsum(map(weight, entities))) or 1.0
+
+    matches = []
+    for one, named in others.items():
+        shared = sorted(own & named, key=lambda entity: (-weight(entity), entity))
+        if len(shared) > 1 or (shared and count(shared[0]) <= MOST_NAMING):
+            cosine = fsum(map(weight, shared)) / (length(own) * length(named))
+            matches.append(Likeness(one, round(min(1.0, cosine), 4), tuple(shared)))
+    alike = [one for one in matches if one.weight >= LEAST_WEIGHT]
+    return sorted(alike, key=lambda one: (-one.weight, one.id))[:MOST_RELATED]
+
+
 class EntityOverlap:
-    """Items by the entities that they name. The likeness is the cosine of their entities' inverse frequencies."""
+    """Items by the entities that they name."""
 
     def __init__(self, items: Iterable[tuple[str, Sequence[str]]]) -> None:
         self._named = {item: frozenset(entities) for item, entities in items}
@@ -54,29 +79,9 @@ class EntityOverlap:
 
     def nearest(self, item: str, entities: Sequence[str]) -> list[Likeness]:
         """The items most like one that names these entities, without itself, best first."""
-        own = frozenset(entities)
-        scores: dict[str, float] = {}
-        for entity in own:
-            for other in self._naming.get(entity, ()):
-                scores[other] = scores.get(other, 0.0) + self._weight(entity)
-        length = self._length(own)
-        shared = {one: sorted(own & self._named[one], key=self._rarity) for one in scores if one != item}
-        matches = [
-            Likeness(one, round(min(1.0, scores[one] / (length * self._length(self._named[one]))), 4), tuple(names))
-            for one, names in shared.items()
-            if len(names) > 1 or len(self._naming[names[0]]) <= MOST_NAMING
-        ]
-        matches = [one for one in matches if one.weight >= LEAST_WEIGHT]
-        return sorted(matches, key=lambda one: (-one.weight, one.id))[:MOST_RELATED]
-
-    def _weight(self, entity: str) -> float:
-        return log(1 + len(self._named) / (1 + len(self._naming.get(entity, ())))) ** 2
-
-    def _rarity(self, entity: str) -> tuple[float, str]:
-        return -self._weight(entity), entity
-
-    def _length(self, entities: frozenset[str]) -> float:
-        return sqrt(sum(self._weight(entity) for entity in entities)) or 1.0
+        naming = {other for entity in entities for other in self._naming.get(entity, ())} - {item}
+        others = {other: self._named[other] for other in naming}
+        return nearest(frozenset(entities), others, lambda entity: len(self._naming.get(entity, ())), len(self._named))
 
 
 async def named_entities(connection: Transaction, pool: SourceMode, ids: Iterable[str]) -> Mapping[str, NamedEntity]:

@@ -63,7 +63,8 @@ class Health(Struct, frozen=True):
 async def open_defense(context: AppContext) -> Service:
     """Build the service. Loads a bundled recording unless `recorded` is false."""
     settings = context.settings
-    events = EventsFeed(context.database, recorded=settings.recorded)
+    folder = Path(settings.data_dir) / "events-index"
+    events = EventsFeed(context.database, recorded=settings.recorded, folder=folder)
     if settings.recorded is not False:
         await load_recording(context.database, settings)
     retention_days = settings.section(DefenseSettings).retention_days

@@ -1,5 +1,6 @@
 """Tables of the events feed and of source health, and the revisions that tell readers which rows changed."""
 
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -134,6 +135,20 @@ async def bodies_by_id(connection: Transaction, source: Source, pool: str, ids: 
     return {row_id: body async for rows in rows_by_id(connection, source, pool, ids) for row_id, _, body in rows}
 
 
+async def count_by_slot(connection: Transaction, source: Source, pool: str, after: str, until: str) -> dict[int, int]:
+    """The number of rows of a source mode in each slot after one, up to another."""
+    moment = source.table.c[source.moment]
+    query = select(moment, func.count()).where(source.table.c.pool == pool, moment > after, moment <= until)
+    return {int(slot): count for slot, count in await connection.execute(query.group_by(moment))}
+
+
+async def ids_of_slot(connection: Transaction, source: Source, pool: str, slot: str) -> set[str]:
+    """The ids of all rows of a source mode in a slot."""
+    table = source.table
+    query = select(table.c.id).where(table.c.pool == pool, table.c[source.moment] == slot)
+    return set((await connection.execute(query)).scalars())
+
+
 async def ids_after(connection: Transaction, source: Source, pool: str, moment: str) -> set[str]:
     """The ids of all rows of a source mode after a time."""
     table = source.table
@@ -246,6 +261,7 @@ document = Table(
 # Names of feeds with a revision, and of stored documents.
 FATALITIES_FEED = "fatalities"
 PRODUCTION_LINES = "production-lines"
+_EPOCH_DOCUMENT = "events-epoch"
 EVENTS_FEED = "events"
 REPORTS_FEED = "reports"
 ARTICLES_FEED = "articles"
@@ -381,6 +397,19 @@ async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is
         for feed, removed in ((REPORTS_FEED, gone.rowcount), (EVENTS_FEED, count)):
             if removed:
                 await mark_removed(connection, feed, await bump_revision(connection, feed))
+
+
+async def events_epoch(connection: AsyncConnection) -> str | None:
+    """What tells this database's events from another's, None before `start_epoch`."""
+    body = await read_document_body(connection, _EPOCH_DOCUMENT)
+    return bytes(body).decode() if body else None
+
+
+async def start_epoch(connection: AsyncConnection) -> None:
+    """Name this database's events, unless another process has."""
+    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
+    values = {"name": _EPOCH_DOCUMENT, "body": secrets.token_hex(16).encode()}
+    await connection.execute(dialect.insert(document).values(**values).on_conflict_do_nothing())
 
 
 async def list_health(connection: AsyncConnection) -> list[Any]:

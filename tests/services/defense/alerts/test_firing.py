@@ -13,9 +13,10 @@ from tests.services.defense.alerts.dying_monitor import evaluate_once
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
-from tollhouse.services.defense.brief.capability import capability_gaps
+from tollhouse.services.defense.brief.capability import capability_gaps, survey
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
 from tollhouse.services.defense.events.feed import EventsFeed
+from tollhouse.services.defense.events.pages import EventsQuery
 from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.recording import load_recording
@@ -178,7 +179,7 @@ async def test_gap_score_is_the_briefs(house, hook):
     made = await house.make(hook.url(), metric="brief:gap_score.uas_cca", threshold=0.01)
     await house.put(*battles)
     assert await house.watch.run_once() == 1
-    gaps = capability_gaps(bundled_lines(), [to_event(one) for one in battles])
+    gaps = capability_gaps(bundled_lines(), survey(to_event(one) for one in battles))
     expected = next(gap.gap_score for gap in gaps if gap.area == CATEGORIES["uas_cca"])
     assert expected > 0
     assert (await house.alert(made["id"]))["state"]["value"] == expected
@@ -323,7 +324,8 @@ async def test_recording_makes_an_alert_true_once(house, hook, settings):
     assert states == ["met", "not_met", "not_met"]
     feed = EventsFeed(house.database, recorded=True)
     await feed.refresh()
-    seen = [one for one in feed.window.events if (one.category, one.geo.country) == ("Battles", "Ethiopia")]
+    page = feed.window.page(EventsQuery(category="Battles", country="Ethiopia", limit=100))
+    seen = page.items
     assert (await house.alert(made["id"]))["state"]["value"] == len(seen)
     assert [event["id"] for event in events] == [one.id for one in seen[:20]]
 

@@ -155,7 +155,7 @@ async def test_no_csv_runs_a_formula_of_a_publisher(house):
     analysis = await house.client.post("/api/analysis", json={"group_by": ["entity"]}, headers=sent)
     (row,) = csv.DictReader(io.StringIO(analysis.text))
     assert row["entity_name"] == f"'{formula}"
-    page = EventsPage(1, 1, "2026-01-31T08:00:00Z", 48, 1.0, "live", None, False, None, {}, [to_event(told)])
+    page = EventsPage(1, 1, "eq", "2026-01-31T08:00:00Z", 48, 1.0, "live", None, False, None, {}, [to_event(told)])
     (row,) = csv.DictReader(io.StringIO(encode_page(page, "text/csv").decode()))
     assert row["title"] == f"'{formula}"
 

@@ -7,7 +7,15 @@ from statistics import median
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.brief.capability import capability_gaps, demand, gap_score, naming_events, unmet_request
+from tollhouse.services.defense.brief.capability import (
+    AreaNaming,
+    Battles,
+    capability_gaps,
+    demand,
+    gap_score,
+    named_areas,
+    unmet_request,
+)
 from tollhouse.services.defense.brief.production import CATEGORIES, Line, bundled_lines, production_summary
 from tollhouse.services.defense.events.event import Event
 
@@ -96,7 +104,7 @@ class BriefFigures:
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self._total = production_summary(lines).total_market_value_b
-        self._supply = {gap.area: gap.supply.score for gap in capability_gaps(lines, [])}
+        self._supply = {gap.area: gap.supply.score for gap in capability_gaps(lines, Battles())}
         self._lines = lines
         self._is_named: dict[tuple[str, str, str], bool] = {}
 
@@ -106,17 +114,16 @@ class BriefFigures:
             return self._total
         area, events = figure.removeprefix(_GAP), battles()
         lines = [line for line in self._lines if line.area == area]
-        naming: list[tuple[Event, list[str]]] = []
+        naming = 0
         for event in events:
             key = (area, event.title, event.subcategory)
             if key not in self._is_named:
                 if len(self._is_named) >= _MOST_CACHED_NAMES:
                     self._is_named.clear()
-                self._is_named[key] = bool(naming_events(area, [event]))
-            if self._is_named[key]:
-                naming.append((event, [""]))
+                self._is_named[key] = area in named_areas(event)
+            naming += self._is_named[key]
         unmet = unmet_request(sum(line.fy2026_k for line in lines), sum(line.fy2027_k for line in lines))
-        return gap_score(demand(naming, events, unmet).score, self._supply[CATEGORIES[area]])
+        return gap_score(demand(AreaNaming(naming), Battles(len(events)), unmet).score, self._supply[CATEGORIES[area]])
 
 
 def production_lines(packed: bytes) -> Sequence[Line]:

@@ -1,7 +1,7 @@
 """The defense brief: its parts, and the feed that rebuilds it when the data changes."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -13,11 +13,10 @@ from tollhouse.config.settings import RecordedDay
 from tollhouse.http.endpoint import JSON, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.services.defense import store
-from tollhouse.services.defense.brief.capability import CapabilityGap, capability_gaps
-from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, EventsLive, events_live
+from tollhouse.services.defense.brief.capability import Battles, CapabilityGap, capability_gaps
+from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, EventCounts, EventsLive, events_live
 from tollhouse.services.defense.brief.production import Line, ProductionSummary, bundled_lines, production_summary
 from tollhouse.services.defense.brief.summary import BriefSummary, summarize
-from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.feed import LICENCE, PROVIDER, EventsFeed
 from tollhouse.services.defense.events.pages import EventWindow
 from tollhouse.services.defense.examples import example, feed_endpoint
@@ -72,11 +71,15 @@ class Brief(Struct, frozen=True):
 
 
 class Day(Struct, frozen=True):
-    """The input of a brief: two adjoining windows of 24 hours, their provider and its coverage."""
+    """The input of a brief: the counts of two adjoining windows of 24 hours, their provider and its coverage.
+
+    `previous` is by category.
+    """
 
     as_of: datetime | None
-    window: Sequence[Event]
-    previous: Sequence[Event]
+    window: EventCounts
+    previous: Mapping[str, int]
+    battles: Battles
     top_stories: Sequence[TopStory]
     provider: Source
     coverage: Coverage = WHOLE
@@ -89,7 +92,7 @@ def build_brief(day: Day, lines: Sequence[Line], generated_at: datetime) -> Brie
         as_of=None if day.as_of is None else clock.iso(day.as_of),
         production_summary=production_summary(lines),
         events_live=events_live(day.window, day.previous, day.provider.name, day.coverage, day.recording),
-        capability_gaps=capability_gaps(lines, day.window),
+        capability_gaps=capability_gaps(lines, day.battles),
         top_stories=list(day.top_stories),
         sources=[day.provider, PROCUREMENT, RATES],
     )
@@ -109,7 +112,7 @@ class BriefFeed:
         self._news = news
         self._built_from: tuple[object, object] = (None, None)
         self._response: Response | None = None
-        self._live: tuple[EventWindow, EventsLive] = (EventWindow([], None, "recorded"), events_live((), (), PROVIDER))
+        self._live: tuple[EventWindow | None, EventsLive] = (None, events_live(EventCounts(), {}, PROVIDER))
 
     @feed_endpoint(
         "GET", "/feeds/defense-brief", id="getDefenseBrief", responses={JSON: Brief}, examples={JSON: example("brief")}
@@ -119,7 +122,7 @@ class BriefFeed:
 
         Every figure has a citation. docs/defense-brief.md states what each figure covers.
         """
-        events, news = self._events.window.events, self._news.window
+        events, news = self._events.window, self._news.window
         if self._response is None or self._built_from[0] is not events or self._built_from[1] is not news:
             async with self._database.reading() as connection:
                 packed = await store.read_document_body(connection, store.PRODUCTION_LINES)
@@ -145,9 +148,7 @@ class BriefFeed:
         window, stories = self._events.window, self._news.window.stories
         facts = self._events.about_page(Slice([], 0, None), {})
         if self._live[0] is not window:
-            live = await asyncio.to_thread(
-                events_live, window.events, (), PROVIDER, self._events.coverage, self._events.recording
-            )
+            live = events_live(window.counts, {}, PROVIDER, self._events.coverage, self._events.recording)
             self._live = (window, live)
         shared = {name: facts[name] for name in BriefSummary.__struct_fields__ if name in facts}
         sentences = summarize(self._live[1], window.as_of, stories, (_GDELT.name, _GDELT.url))
@@ -155,10 +156,12 @@ class BriefFeed:
         return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
 
     def _build(self, lines: Sequence[Line]) -> Response:
+        window = self._events.window
         day = Day(
-            as_of=self._events.window.as_of,
-            window=self._events.window.events,
+            as_of=window.as_of,
+            window=window.counts,
             previous=self._events.previous,
+            battles=window.battles(),
             top_stories=[
                 TopStory(story.id, story.title, story.article_count, story.source_count, story.significance)
                 for story in self._news.window.stories[:TOP_STORIES]

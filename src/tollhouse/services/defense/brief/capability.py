@@ -19,7 +19,7 @@ used), bombers_nuclear_strike (bought so as not to be used).
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cache
 from math import sqrt
@@ -41,6 +41,8 @@ from tollhouse.services.defense.events.event import Event
 
 # One event more or less then moves a share by at most seven points.
 FEWEST_BATTLES = 15
+SHOWN_EVENTS = 3
+SHOWN_WORDS = 5
 BASIS = (
     "mean of live_share (battle events of the window whose title or subcategory names the area) and unmet_request "
     "(part of the FY2027 request that a repeat of the FY2026 money would not cover)"
@@ -74,26 +76,62 @@ def area_words() -> dict[str, tuple[str, ...]]:
     return {area: tuple(_plain(phrase) for phrase in phrases.split(",")) for area, phrases in listed.items()}
 
 
-def naming_events(area: str, battles: Sequence[Event]) -> list[tuple[Event, list[str]]]:
-    """The events that name the area, each with the phrases it does so by."""
-    texts = ((event, f" {_plain(f'{event.title} {event.subcategory}')} ") for event in battles)
-    matches = ((event, [word for word in area_words()[area] if f" {word} " in text]) for event, text in texts)
-    return [(event, words) for event, words in matches if words]
+class AreaNaming(Struct, frozen=True):
+    """The battles that name an area: how many there are, how many have each phrase, and the most significant ones.
+
+    Each of `shown` comes with its phrases.
+    """
+
+    events: int = 0
+    words: Mapping[str, int] = {}
+    shown: Sequence[tuple[Event, Sequence[str]]] = ()
 
 
-def demand(naming: Sequence[tuple[Event, list[str]]], battles: Sequence[Event], unmet: float) -> Demand:
+class Battles(Struct, frozen=True):
+    """The battles of a window, and those that name areas, by area. `newest` is the date of the last one."""
+
+    events: int = 0
+    newest: date | None = None
+    naming: Mapping[str, AreaNaming] = {}
+
+
+def named_areas(event: Event) -> dict[str, list[str]]:
+    """The areas that the event names, each with the phrases it does so by."""
+    text = f" {_plain(f'{event.title} {event.subcategory}')} "
+    named = ((area, [word for word in words if f" {word} " in text]) for area, words in area_words().items())
+    return {area: words for area, words in named if words}
+
+
+def survey(events: Iterable[Event]) -> Battles:
+    """What capability gaps need of the battles among these events."""
+    battles = [event for event in events if event.category == "Battles"]
+    by_area: dict[str, list[tuple[Event, Sequence[str]]]] = {}
+    for event in battles:
+        for area, words in named_areas(event).items():
+            by_area.setdefault(area, []).append((event, words))
+    naming = {
+        area: AreaNaming(
+            len(matches),
+            Counter(word for _, words in matches for word in words),
+            sorted(matches, key=lambda match: (-match[0].metrics.significance, match[0].id))[:SHOWN_EVENTS],
+        )
+        for area, matches in by_area.items()
+    }
+    return Battles(len(battles), max((event.event_date for event in battles), default=None), naming)
+
+
+def demand(naming: AreaNaming, battles: Battles, unmet: float) -> Demand:
     """What the `naming` events among `battles` and the `unmet` part of the request make together."""
-    words = Counter(word for _, matches in naming for word in matches)
-    few = len(battles) < FEWEST_BATTLES
-    share = None if few else len(naming) / len(battles)
+    few = battles.events < FEWEST_BATTLES
+    share = None if few else naming.events / battles.events
     return Demand(
         score=None if share is None else round((share + unmet) / 2, 4),
-        reason=f"{len(battles)} battle events are too few for a share; {FEWEST_BATTLES} are needed" if few else None,
+        reason=f"{battles.events} battle events are too few for a share; {FEWEST_BATTLES} are needed" if few else None,
         live_share=None if share is None else round(share, 4),
-        matching_events=len(naming),
-        battle_events=len(battles),
-        newest_event=max((event.event_date for event in battles), default=None),
-        words=dict(words.most_common(5)),
+        matching_events=naming.events,
+        battle_events=battles.events,
+        newest_event=battles.newest,
+        words=dict(sorted(naming.words.items(), key=lambda item: (-item[1], item[0]))[:SHOWN_WORDS]),
         unmet_request=round(unmet, 4),
         basis=BASIS,
     )
@@ -184,7 +222,6 @@ def _median(shares: Sequence[float]) -> float | None:
 
 
 SHOWN_LINES = 3
-SHOWN_EVENTS = 3
 SUPPLY_BASIS = (
     "growth / (1 + growth) of the area's US P-1 lines, FY2026 (enacted with reconciliation) over FY2025 (actual); "
     "the lines are a part of the exhibit, see production_summary"
@@ -216,15 +253,14 @@ class CapabilityGap(Struct, frozen=True):
     explanation: str
 
 
-def capability_gaps(lines: Sequence[Line], window: Sequence[Event]) -> list[CapabilityGap]:
+def capability_gaps(lines: Sequence[Line], battles: Battles) -> list[CapabilityGap]:
     """Every area's gap, the widest first, those without a score last."""
-    battles = [event for event in window if event.category == "Battles"]
     gaps = [_gap(area, [line for line in lines if line.area == area], battles) for area in area_words()]
     return sorted(gaps, key=lambda gap: (-1.0 if gap.gap_score is None else -gap.gap_score, gap.area))
 
 
-def _gap(area: str, lines: Sequence[Line], battles: Sequence[Event]) -> CapabilityGap:
-    naming = naming_events(area, battles)
+def _gap(area: str, lines: Sequence[Line], battles: Battles) -> CapabilityGap:
+    naming = battles.naming.get(area, AreaNaming())
     # Each year by itself: years are never added together.
     fy2025_k = sum(line.fy2025_k for line in lines)
     fy2026_k = sum(line.fy2026_k for line in lines)
@@ -241,7 +277,7 @@ def _gap(area: str, lines: Sequence[Line], battles: Sequence[Event]) -> Capabili
         gap_score=score,
         gap_score_reason=None if score is not None else f"{null} is null, see {null}.reason",
         trend=trend,
-        evidence=_evidence(lines, naming),
+        evidence=_evidence(lines, naming.shown),
         explanation=" ".join(
             [_explain_fighting(requested), _explain_money(requested, supply, trend), _explain_score(score)]
         ),
@@ -268,11 +304,10 @@ def _supply(lines: Sequence[Line], fy2025_k: int, fy2026_k: int) -> Supply:
     )
 
 
-def _evidence(lines: Sequence[Line], naming: Sequence[tuple[Event, list[str]]]) -> list[str]:
+def _evidence(lines: Sequence[Line], shown: Sequence[tuple[Event, Sequence[str]]]) -> list[str]:
     """The area's largest lines, their past where it is known, and the most significant events that name it."""
     largest = sorted(lines, key=lambda line: (-max(line.fy2026_k, line.fy2027_k), line.code))
     rated = historic_rates(largest)[:SHOWN_LINES]
-    shown = sorted(naming, key=lambda matches: (-matches[0].metrics.significance, matches[0].id))[:SHOWN_EVENTS]
     return [
         *[citation(line) for line in largest[:SHOWN_LINES]],
         *[rate_citation(line, rate) for line, rate in rated],

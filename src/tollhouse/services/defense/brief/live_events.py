@@ -1,7 +1,7 @@
 """What happened in the last 24 hours, counted, and set against the 24 hours before."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from msgspec import Struct
@@ -58,27 +58,39 @@ class EventsLive(Struct, frozen=True):
     basis: str
 
 
+class EventCounts(Struct, frozen=True):
+    """Counts of some events by the values that occur. The country "" is that of events without one."""
+
+    by_category: Mapping[str, int] = {}
+    by_severity: Mapping[str, int] = {}
+    by_country: Mapping[str, int] = {}
+
+
+def count_events(events: Iterable[Event]) -> EventCounts:
+    counted = [(event.category, event.metrics.severity_tier, event.geo.country) for event in events]
+    return EventCounts(*(Counter(values) for values in zip(*counted, strict=True))) if counted else EventCounts()
+
+
 def events_live(
-    window: Iterable[Event],
-    previous: Iterable[Event],
+    window: EventCounts,
+    previous: Mapping[str, int],
     provider: str,
     coverage: Coverage = WHOLE,
     recording: RecordedDay | None = None,
 ) -> EventsLive:
-    """The counts of `window`, the last 24 hours, and their change since `previous`, the 24 hours before it."""
-    events, before = list(window), list(previous)
-    by_category = _by_category(events)
-    countries = Counter(event.geo.country for event in events)
-    without_country = countries.pop("", 0)
+    """The counts of the last 24 hours, and their change since the 24 hours before, counted by category."""
+    by_category, before = _named(window.by_category, get_args(Category)), _named(previous, get_args(Category))
+    countries = {name: count for name, count in window.by_country.items() if name}
     incomparable = _incomparable(before, coverage)
-    now, then = {"events": len(events), **by_category}, {"events": len(before), **_by_category(before)}
+    now = {"events": sum(by_category.values()), **by_category}
+    then = {"events": sum(before.values()), **before}
     return EventsLive(
         battle_events_24h=by_category["Battles"],
-        events_24h=len(events),
+        events_24h=now["events"],
         by_category=by_category,
-        by_severity=_counts((event.metrics.severity_tier for event in events), get_args(SeverityTier)),
+        by_severity=_named(window.by_severity, get_args(SeverityTier)),
         by_country=dict(sorted(countries.items(), key=lambda item: (-item[1], item[0]))),
-        without_country=without_country,
+        without_country=window.by_country.get("", 0),
         change={name: _change(then[name], count, incomparable) for name, count in now.items()},
         coverage=coverage,
         recording=recording,
@@ -87,17 +99,12 @@ def events_live(
     )
 
 
-def _by_category(events: Sequence[Event]) -> dict[str, int]:
-    return _counts((event.category for event in events), get_args(Category))
+def _named(counts: Mapping[str, int], names: Sequence[str]) -> dict[str, int]:
+    return {name: counts.get(name, 0) for name in names}
 
 
-def _counts(values: Iterable[str], named: Sequence[str]) -> dict[str, int]:
-    counts = Counter(values)
-    return {name: counts[name] for name in named}
-
-
-def _incomparable(before: Sequence[Event], coverage: Coverage) -> str | None:
-    if not before:
+def _incomparable(before: Mapping[str, int], coverage: Coverage) -> str | None:
+    if not any(before.values()):
         return NO_PREVIOUS
     if abs(coverage.window - coverage.previous) > COMPARABLE_COVERAGE * max(coverage.window, coverage.previous):
         return (

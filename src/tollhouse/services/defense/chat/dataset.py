@@ -39,7 +39,10 @@ def declaration() -> Declaration:
 
 
 class Holdings(Struct, frozen=True):
-    """The feeds' own objects, each feed's in its own order. `as_of` ends the window of 24 hours."""
+    """The feeds' own objects, each feed's in its own order. `as_of` ends the window of 24 hours.
+
+    `entries` are relevant events, as the feed serves them.
+    """
 
     as_of: datetime
     source: FeedSource
@@ -57,14 +60,14 @@ class Freshness(Struct, frozen=True):
 
 
 class FeedDataset(Dataset):
-    """The rows of the feeds at one moment. Events are those that are relevant, as the feed serves them."""
+    """The rows of the feeds at one moment."""
 
     def __init__(self, holdings: Holdings) -> None:
         self.declaration = declaration()
         self.freshness = Freshness()
         self._holdings = holdings
         self._rows: dict[str, Sequence[Any]] = {
-            EVENT: [entry for entry in holdings.entries if entry.is_relevant],
+            EVENT: holdings.entries,
             STORY: holdings.stories,
             ENTITY: holdings.entities,
             PROGRAM: holdings.brief.production_summary.programs,

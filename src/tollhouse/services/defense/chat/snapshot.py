@@ -29,6 +29,8 @@ from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 
 SOURCES_POLL_SECONDS = 30.0
+# Questions are answered from rows in memory: from the most significant events where there are more.
+MOST_EVENTS = 20_000
 
 
 class Snapshot:
@@ -54,6 +56,8 @@ class Snapshot:
         facts = ["a recording"] if self.holdings.source == "recorded" else []
         if (coverage := self.holdings.brief.events_live.coverage.window) < 1:
             facts.append(f"{coverage:.0%} of it was read")
+        if (count := self.holdings.brief.events_live.events_24h) > len(self.holdings.entries):
+            facts.append(f"answers use the {len(self.holdings.entries):,} most significant of its {count:,} events")
         about = f" ({'; '.join(facts)})" if facts else ""
         return f"Window: the 24 hours up to {self.holdings.as_of:%Y-%m-%d %H:%M} UTC{about}."
 
@@ -78,12 +82,12 @@ class Snapshots:
                 "upstream-unavailable", "No provider has responded yet, and nothing is stored.", upstream="gdelt"
             )
         brief = await self._brief.brief(request)
-        built_from = (window.events, self._news.window, brief)
+        built_from = (window, self._news.window, brief)
         if self._snapshot is None or any(map(is_not, built_from, self._built_from)):
             holdings = Holdings(
                 window.as_of,
                 window.source,
-                window.entries,
+                await asyncio.to_thread(window.most_significant, MOST_EVENTS),
                 self._news.window.stories,
                 self._news.window.entities,
                 msgspec.json.decode(brief.body, type=Brief),

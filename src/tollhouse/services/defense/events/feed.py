@@ -2,13 +2,15 @@
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict
+from tantivy import Query
 
 from tollhouse import clock
 from tollhouse.config.settings import Recorded, RecordedDay
@@ -17,27 +19,26 @@ from tollhouse.http.endpoint import Example, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
-from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
+from tollhouse.services.defense.brief.live_events import WHOLE
 from tollhouse.services.defense.events.event import (
     WINDOW_HOURS,
     Category,
     Event,
-    EventEntry,
     SeverityTier,
     StoredEvent,
 )
 from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
-    ServedPool,
-    SyncedEvents,
     entities_named,
     fatalities_by_country,
     find_current,
     served_pool,
     with_fatalities,
 )
-from tollhouse.services.defense.events.overview import CATEGORIES, SEVERITY_TIERS, point_columns
+from tollhouse.services.defense.events.index_rows import CATEGORIES, SEVERITY_TIERS
+from tollhouse.services.defense.events.index_updates import EventIndex, IndexState
+from tollhouse.services.defense.events.overview import Facets, count_facets, point_columns
 from tollhouse.services.defense.events.pages import (
     CSV,
     FORMATS,
@@ -53,11 +54,10 @@ from tollhouse.services.defense.events.pages import (
 )
 from tollhouse.services.defense.events.scores import reasons, to_event
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import slot_before, slot_time
 from tollhouse.services.defense.paging import Slice
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.related import Likeness, NamedEntity, OutletCountry, country_of_outlet, named_entities
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database
 
 log = logger("events")
 
@@ -66,10 +66,11 @@ STALE_AFTER = timedelta(minutes=60)
 MOST_CACHED_PAGES = 2_000
 # Of every event: up to a megabyte each.
 MOST_CACHED_POINTS = 32
-# Above this, the columns and facets are computed beside the event loop.
+# A search among more events runs beside the event loop, and so do columns and facets of more than the second.
+MOST_SEARCHED_AT_ONCE = 30_000
 MOST_COUNTED_AT_ONCE = 1_000
-# The provider publishes every 15 minutes.
-SLOTS_PER_DAY = 96
+# While another process of this machine builds the index.
+POLL_SECONDS = 0.05
 
 PROVIDER = "The GDELT Project"
 LICENCE = "Free for any use with citation of and a link to The GDELT Project, https://www.gdeltproject.org/"
@@ -145,21 +146,21 @@ class EventDetail(Event, frozen=True):
 
 
 class EventsFeed:
-    """The events of the last 24 hours in `window`, of the data that the setting `recorded` names."""
+    """The events of the last 24 hours in `window`, of the data that the setting `recorded` names.
 
-    def __init__(self, database: Database, *, recorded: Recorded) -> None:
+    They are read from an index in `folder`, which the processes of a machine share; without it, in memory.
+    """
+
+    def __init__(self, database: Database, *, recorded: Recorded, folder: Path | None = None) -> None:
         self._database = database
         self._recorded = recorded
-        self.window = EventWindow([], None, "recorded")
-        self._synced: SyncedEvents[EventEntry] = SyncedEvents(lambda entry: entry)
+        # Servers with other settings serve other events.
+        self._index = EventIndex(folder / f"{recorded}".lower() if folder else None)
+        self._refreshing = asyncio.Lock()
         self._revisions: list[int] | None = None
         self._pages: dict[tuple[EventsQuery, str, bool], Response] = {}
         self._points: dict[tuple[PointsQuery, bool], Response] = {}
-        self.slots_read: list[str] = []
-        self.pool: SourceMode = "local"
-        self.recording: RecordedDay | None = None
-        self.previous: Sequence[Event] = []
-        self.coverage = WHOLE
+        self._serve(EventWindow(self._index.view(), None, "recorded"), None)
 
     @feed_endpoint(
         "GET",
@@ -224,18 +225,18 @@ class EventsFeed:
         facts = self.about_page(Slice([], 0, None), applied_filters(query))
 
         def build() -> bytes:
-            masks = window.masks(query, entities)
-            matching = masks.matching()
-            points, places = point_columns(matching)
-            facts["count"] = facts["total"] = len(matching)
-            facets = masks.facets(query.facets) if query.facets else UNSET
+            conditions = window.view.conditions(query, entities)
+            points, places = point_columns(window.view, conditions.values())
+            total = window.view.total(conditions.values())
+            facts.update(count=len(points.id), total=total.value, total_relation=total.relation)
+            facets, share = _facets(window, conditions, query.facets)
             page = PointsPage(
                 categories=CATEGORIES, severity_tiers=SEVERITY_TIERS, places=places, points=points,
-                slots_read=self.slots_read, facets=facets, **facts,
+                slots_read=self.slots_read, facets=facets, facets_share=share, **facts,
             )  # fmt: skip
             return msgspec.json.encode(page)
 
-        body = await asyncio.to_thread(build) if len(window.entries) > MOST_COUNTED_AT_ONCE else build()
+        body = await asyncio.to_thread(build) if len(window.view) > MOST_COUNTED_AT_ONCE else build()
         return Response(body, etag=compute_etag(body), cache_control="private, no-cache")
 
     async def _entities(self, text: str | None) -> frozenset[str]:
@@ -246,10 +247,15 @@ class EventsFeed:
 
     async def _build_page(self, query: EventsQuery, media_type: str) -> Response:
         window, entities = self.window, await self._entities(query.entity)
-        page = window.page(query, entities)
+
+        def search() -> tuple[Slice[Event], Facets | UnsetType, float | UnsetType]:
+            conditions = window.view.conditions(query, entities)
+            return window.page(query, entities), *_facets(window, conditions, query.facets)
+
+        is_large = len(window.view) > (MOST_COUNTED_AT_ONCE if query.facets else MOST_SEARCHED_AT_ONCE)
+        page, facets, share = await asyncio.to_thread(search) if is_large else search()
         facts = self.about_page(page, applied_filters(query))
-        facets = window.masks(query, entities).facets(query.facets) if query.facets else UNSET
-        body = encode_page(EventsPage(events=page.items, facets=facets, **facts), media_type)
+        body = encode_page(EventsPage(events=page.items, facets=facets, facets_share=share, **facts), media_type)
         links = ((b"link", f'<{query.link_to(page.next_cursor)}>; rel="next"'.encode()),) if page.next_cursor else ()
         charset = "; charset=utf-8" if media_type == "text/csv" else ""
         return Response(body, media_type + charset, compute_etag(body), links, cache_control="private, no-cache")
@@ -263,6 +269,7 @@ class EventsFeed:
         return {
             "count": len(page.items),
             "total": page.total,
+            "total_relation": page.total_relation,
             "as_of": clock.iso(window.as_of),
             "window_hours": WINDOW_HOURS,
             "coverage": round(self.coverage.window, 4),
@@ -295,7 +302,8 @@ class EventsFeed:
             record = msgspec.json.decode(packed, type=StoredEvent)
             since = (record.event_date - FATALITIES_BACK).isoformat()
             fatalities = fatalities_by_country(await store.fatalities_since(connection, since))
-            related = self.window.related(record)
+            window = self.window
+            related = await asyncio.to_thread(window.related, record)
             shared = [name for likeness in related for name in likeness.shared]
             named = await named_entities(connection, self.pool, [*record.entities, *shared])
         record = with_fatalities(record, fatalities)
@@ -323,72 +331,83 @@ class EventsFeed:
             timeline=timeline,
             provenance=provenance,
             named=[named[one] for one in record.entities if one in named],
-            related=[self._related(record, likeness, named) for likeness in related],
+            related=[one for likeness in related if (one := _related(window, record, likeness, named))],
             succeeds=succeeds,
         )
 
-    def _related(self, record: StoredEvent, likeness: Likeness, named: Mapping[str, NamedEntity]) -> RelatedEvent:
-        event = self.window.by_id[likeness.id].event
-        return RelatedEvent(
-            id=event.id,
-            title=event.title,
-            event_date=event.event_date,
-            category=event.category,
-            country=event.geo.country,
-            severity_tier=event.metrics.severity_tier,
-            same_story=event.story_id is not None and event.story_id == record.story_id,
-            shared=[named[one].name for one in likeness.shared if one in named],
-        )
-
     async def follow(self) -> None:
-        """Keep the window at the newest stored revision. Never returns."""
-        while True:
-            try:
-                await self.refresh()
-            except Problem as problem:
-                log.warning("events refresh failed", detail=problem.detail)
-            await asyncio.sleep(REFRESH_SECONDS)
+        """Keep the window at the newest stored revision until cancelled; then another process may write the index."""
+        try:
+            while True:
+                try:
+                    await self.refresh()
+                except Problem as problem:
+                    log.warning("events refresh failed", detail=problem.detail)
+                await asyncio.sleep(REFRESH_SECONDS)
+        finally:
+            self._index.close()
 
     async def refresh(self) -> None:
-        """Read what changed in the stored events and fatality records."""
+        """Show what changed in the stored events and fatality records."""
+        async with self._refreshing:
+            while not self._index.take_writer():
+                if self._index.reload() or not self.window.as_of:
+                    await self._show(self._index.state)
+                if self.window.as_of or await self._is_empty():
+                    return
+                # Another process is building the first index.
+                await asyncio.sleep(POLL_SECONDS)
+            await self._update()
+
+    async def _is_empty(self) -> bool:
+        async with self._database.reading() as connection:
+            return await served_pool(connection, recorded=self._recorded) is None
+
+    async def _update(self) -> None:
+        """Bring the index to the newest stored revision, and show it."""
+        epoch = await self._epoch()
         async with self._database.reading() as connection:
             current = await store.feed_revisions(connection)
             if current == self._revisions:
+                if self._index.tidy():
+                    await self._show(self._index.state)
                 return
             served = await served_pool(connection, recorded=self._recorded)
-            if served is None:
-                self.window, self.pool, self.recording = EventWindow([], None, "recorded"), "local", None
-            else:
-                await self._sync(connection, served)
+            if served:
+                await self._index.update(connection, served, epoch)
+        await self._show(self._index.state if served else None)
         self._revisions = current
+
+    async def _epoch(self) -> str:
+        async with self._database.reading() as connection:
+            epoch = await store.events_epoch(connection)
+        if epoch is None:
+            async with self._database.writing() as connection:
+                await store.start_epoch(connection)
+                epoch = await store.events_epoch(connection)
+        assert epoch
+        return epoch
+
+    async def _show(self, state: IndexState | None) -> None:
+        """Serve what the index holds; nothing without a state."""
+        served = state.served if state else None
+        window = EventWindow(
+            self._index.view(), served.as_of if served else None, served.source if served else "recorded"
+        )
+        # They read every row: not when a request needs them.
+        await asyncio.to_thread(window.warm)
+        self._serve(window, state)
+        log.info("events refreshed", events=len(window), source=window.source)
+
+    def _serve(self, window: EventWindow, state: IndexState | None) -> None:
+        self.window = window
+        self.pool: SourceMode = state.pool if state else "local"
+        self.recording: RecordedDay | None = state.recording if state else None
+        self.coverage = state.coverage if state else WHOLE
+        self.slots_read = state.slots_read if state else []
+        self.previous: Mapping[str, int] = state.previous if state else {}
         # New dicts: a page that is being built now belongs to the previous window.
         self._pages, self._points = {}, {}
-        log.info("events refreshed", events=len(self.window), source=self.window.source)
-
-    async def _sync(self, connection: Transaction, served: ServedPool) -> None:
-        """Build the window of the last 24 hours, and `previous` of the 24 hours before."""
-        begin = slot_before(served.newest, timedelta(hours=WINDOW_HOURS))
-        before = slot_before(served.newest, timedelta(hours=2 * WINDOW_HOURS))
-        try:
-            await self._synced.sync(connection, served, before)
-            slots = await store.slots_between(connection, served.pool, begin, served.newest)
-            coverage = Coverage(
-                len(slots) / SLOTS_PER_DAY,
-                len(await store.slots_between(connection, served.pool, before, begin)) / SLOTS_PER_DAY,
-            )
-        except BaseException:
-            self._synced.clear()
-            raise
-
-        def split() -> tuple[EventWindow, list[Event]]:
-            items = [(self._synced.slot(event_id), entry) for event_id, entry in self._synced.items.items()]
-            entries = [entry for slot, entry in items if begin < slot <= served.newest]
-            previous = [entry.event for slot, entry in items if before < slot <= begin and entry.is_relevant]
-            return EventWindow(entries, served.as_of, served.source), previous
-
-        self.window, self.previous = await asyncio.to_thread(split)
-        self.pool, self.recording, self.coverage = served.pool, served.recording, coverage
-        self.slots_read = [clock.iso(moment) for slot in sorted(slots) if (moment := slot_time(slot))]
 
     def facts(self) -> dict[str, Any]:
         """The feed's part of the health response."""
@@ -406,3 +425,32 @@ class EventsFeed:
         if self.window.source == "recorded" or self.window.as_of is None:
             return False
         return clock.now() - self.window.as_of > STALE_AFTER
+
+
+def _facets(
+    window: EventWindow, conditions: Mapping[str, Query], names: str | None
+) -> tuple[Facets | UnsetType, float | UnsetType]:
+    """The requested facets, and the share of the events that they were counted from if that is not all."""
+    if names is None:
+        return UNSET, UNSET
+    facets, share = count_facets(window.view, conditions, names)
+    return facets, share if share < 1 else UNSET
+
+
+def _related(
+    window: EventWindow, record: StoredEvent, likeness: Likeness, named: Mapping[str, NamedEntity]
+) -> RelatedEvent | None:
+    entry = window.get(likeness.id)
+    if entry is None:
+        return None
+    event = entry.event
+    return RelatedEvent(
+        id=event.id,
+        title=event.title,
+        event_date=event.event_date,
+        category=event.category,
+        country=event.geo.country,
+        severity_tier=event.metrics.severity_tier,
+        same_story=event.story_id is not None and event.story_id == record.story_id,
+        shared=[named[one].name for one in likeness.shared if one in named],
+    )

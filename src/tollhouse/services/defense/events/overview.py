@@ -1,34 +1,32 @@
-"""All events of a window that pass a filter, for maps and filter forms: positions in columns, and facet counts."""
+"""The events of a window that pass a filter, for maps and filter forms: positions in columns, and facet counts."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime, timedelta
-from functools import lru_cache
-from typing import Annotated, get_args
+from collections.abc import Collection, Mapping
+from typing import Annotated
 
-import numpy as np
 from msgspec import Meta, Struct
+from tantivy import Query
 
 from tollhouse import clock
-from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
-from tollhouse.services.defense.events.filter import EventTest
+from tollhouse.services.defense.events.index_rows import event_id, slot_end
+from tollhouse.services.defense.events.index_search import REPORTED, EventView
 
-SLOT = timedelta(minutes=15)
-_EPOCH = clock.at(0)
-_iso = lru_cache(maxsize=256)(clock.iso)
-CATEGORIES: tuple[str, ...] = get_args(Category)
-SEVERITY_TIERS: tuple[str, ...] = get_args(SeverityTier)
+# A map cannot show more apart, and they take megabytes.
+MOST_POINTS = 20_000
+_POINTS = (
+    "id_number", "longitude", "latitude", "category_number", "tier_number", "place", "significance", "sources",
+    "fatalities", "reported_at",
+)  # fmt: skip
 
-# The values of a facet, and the filters that it is counted without: its own.
-_VALUES: dict[str, Callable[[EventEntry], str]] = {
-    "category": lambda entry: entry.event.category,
-    "severity_tier": lambda entry: entry.event.metrics.severity_tier,
-    "country": lambda entry: entry.event.geo.country,
-    "region": lambda entry: entry.event.geo.region,
-    "reported_at": lambda entry: _iso(slot_end(entry.reported_at)),
+# The column with the values of a facet, and the filters that it is counted without: its own.
+_COLUMNS = {
+    "category": "category",
+    "severity_tier": "severity_tier",
+    "country": "country",
+    "region": "region",
+    "reported_at": "reported_slot",
 }
-_OWN_FILTERS = {"reported_at": ("since", "until")}
-FACETS = tuple(_VALUES)
+_OWN_FILTERS = {"reported_at": (REPORTED,)}
+FACETS = tuple(_COLUMNS)
 
 _names = "|".join(FACETS)
 FacetNames = Annotated[
@@ -78,53 +76,39 @@ class PointColumns(Struct, frozen=True):
     reported_at: list[int]
 
 
-class EventMasks:
-    """Which entries pass each of some tests, by the filter that a test is of."""
+def count_facets(view: EventView, conditions: Mapping[str, Query], names: str) -> tuple[Facets, float]:
+    """The counts of facets, named as in FacetNames, and the least share of the events that one was counted from.
 
-    def __init__(self, entries: Sequence[EventEntry], tests: Mapping[str, EventTest]) -> None:
-        self._entries = entries
-        self._by_field = {name: np.fromiter(map(test, entries), bool, len(entries)) for name, test in tests.items()}
-
-    def matching(self, without: Sequence[str] = ()) -> list[EventEntry]:
-        """The entries that pass every filter except those of `without`, in their order."""
-        mask = np.ones(len(self._entries), bool)
-        for name, own in self._by_field.items():
-            if name not in without:
-                mask &= own
-        return [self._entries[at] for at in np.flatnonzero(mask).tolist()]
-
-    def facets(self, names: str) -> Facets:
-        """The counts of facets, named as in FacetNames. The most frequent first; `reported_at` in the order of time."""
-        return {name: self._count(name) for name in dict.fromkeys(names.split(","))}
-
-    def _count(self, name: str) -> list[FacetValue]:
-        value = _VALUES[name]
-        counts = Counter(map(value, self.matching(_OWN_FILTERS.get(name, (name,)))))
-        counts.pop("", None)
-        in_time = name == "reported_at"
-        ordered = sorted(counts.items(), key=lambda item: item[0] if in_time else (-item[1], item[0]))
-        return [FacetValue(value, count) for value, count in ordered]
+    The most frequent value first; `reported_at` in the order of time.
+    """
+    requested = dict.fromkeys(names.split(","))
+    columns = {_COLUMNS[name]: _OWN_FILTERS.get(name, (name,)) for name in requested}
+    counted = view.value_counts(conditions, columns)
+    facets: Facets = {}
+    for name in requested:
+        counts = counted[_COLUMNS[name]].counts
+        if name == "reported_at":
+            facets[name] = [FacetValue(clock.iso(slot_end(int(at))), counts[at]) for at in sorted(counts)]
+        else:
+            ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+            facets[name] = [FacetValue(value, count) for value, count in ordered if value]
+    return facets, min(counted[_COLUMNS[name]].share for name in requested)
 
 
-def point_columns(entries: Sequence[EventEntry]) -> tuple[PointColumns, list[Place]]:
-    """The columns of these entries, and the places that they name."""
-    places: dict[tuple[str, str], int] = {}
-    events = [entry.event for entry in entries]
+def point_columns(view: EventView, conditions: Collection[Query]) -> tuple[PointColumns, list[Place]]:
+    """The columns of the MOST_POINTS most significant of the matching events, and the places that they name."""
+    values = view.columns_of(conditions, MOST_POINTS, _POINTS)
+    numbers = {number: at for at, number in enumerate(dict.fromkeys(values["place"]))}
     columns = PointColumns(
-        id=[event.id for event in events],
-        longitude=[round(event.geo.longitude, 4) for event in events],
-        latitude=[round(event.geo.latitude, 4) for event in events],
-        category=[CATEGORIES.index(event.category) for event in events],
-        severity_tier=[SEVERITY_TIERS.index(event.metrics.severity_tier) for event in events],
-        place=[places.setdefault((event.geo.country, event.geo.region), len(places)) for event in events],
-        significance=[event.metrics.significance for event in events],
-        source_count=[event.source_count for event in events],
-        fatalities=[event.fatalities for event in events],
-        reported_at=[int(entry.reported_at.timestamp()) for entry in entries],
+        id=list(map(event_id, values["id_number"])),
+        longitude=[round(value, 4) for value in values["longitude"]],
+        latitude=[round(value, 4) for value in values["latitude"]],
+        category=values["category_number"],
+        severity_tier=values["tier_number"],
+        place=[numbers[number] for number in values["place"]],
+        significance=[value / 10_000 for value in values["significance"]],
+        source_count=values["sources"],
+        fatalities=values["fatalities"],
+        reported_at=[value // 1_000_000 for value in values["reported_at"]],
     )
-    return columns, [Place(*names) for names in places]
-
-
-def slot_end(moment: datetime) -> datetime:
-    """The end of the 15 minutes that a moment is in; a full quarter of an hour ends the 15 minutes before it."""
-    return moment + (_EPOCH - moment) % SLOT
+    return columns, [Place(*view.place(number)) for number in numbers]

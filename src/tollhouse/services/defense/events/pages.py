@@ -1,7 +1,7 @@
 """Pages of the events feed: the query, the window of events it selects from, and the formats of a page."""
 
-from collections.abc import Iterable, Sequence
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from datetime import date, datetime
 from functools import cached_property
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
@@ -9,15 +9,19 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
+from tantivy import Query
 
-from tollhouse import clock
 from tollhouse.config.settings import RecordedDay
 from tollhouse.csv_text import write_rows
+from tollhouse.services.defense.brief.capability import SHOWN_EVENTS, AreaNaming, Battles, area_words, named_areas
+from tollhouse.services.defense.brief.live_events import EventCounts
 from tollhouse.services.defense.events.event import Event, EventEntry, EventRecord, FeedSource
-from tollhouse.services.defense.events.filter import EventFilter, EventTest, field_tests, title_words
-from tollhouse.services.defense.events.overview import EventMasks, FacetNames, Facets, Place, PointColumns
-from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
-from tollhouse.services.defense.related import MOST_RELATED, EntityOverlap, Likeness
+from tollhouse.services.defense.events.filter import EventFilter
+from tollhouse.services.defense.events.index_rows import RELEVANT, Sort
+from tollhouse.services.defense.events.index_search import EventView, entry_position
+from tollhouse.services.defense.events.overview import FacetNames, Facets, Place, PointColumns
+from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Slice, TotalRelation, read_cursor, write_cursor
+from tollhouse.services.defense.related import MOST_NAMING, MOST_RELATED, Likeness, nearest
 
 JSON = "application/json"
 GEOJSON = "application/geo+json"
@@ -32,10 +36,10 @@ CSV_COLUMNS = (
     "source_urls", "source_count",
 )  # fmt: skip
 
-Sort = Literal["significance", "recent", "fatalities"]
 Format = Literal["json", "geojson", "csv", "ndjson"]
 
-_DIGITS_ONLY = str.maketrans("", "", "-:TZ")
+# Events compared with one for what both name: those that share the rarest names.
+MOST_COMPARED = 200
 
 
 class EventsQuery(EventFilter, frozen=True, kw_only=True):
@@ -55,6 +59,8 @@ class EventsQuery(EventFilter, frozen=True, kw_only=True):
 class FeedPage(Struct, frozen=True):
     """What pages of every feed have. `next_cursor` is null on the last page.
 
+    Above 10,000 matches counting may stop: `total_relation` is then `gte`, because there may be more, and else `eq`.
+
     `coverage` is the share of the window's provider batches that was read, 0..1: counts follow it. `recording` is the
     day that names the bundled recording; null for live data and for files of the operator's.
     `stale` is true when the provider has sent nothing new for an hour.
@@ -62,6 +68,7 @@ class FeedPage(Struct, frozen=True):
 
     count: int
     total: int
+    total_relation: TotalRelation
     as_of: str
     window_hours: int
     coverage: float
@@ -75,11 +82,13 @@ class FeedPage(Struct, frozen=True):
 class EventsPage(FeedPage, frozen=True):
     """A page of events. `next_cursor` is null on the last page, and `facets` are the requested ones.
 
-    `stale` is true when the provider has sent nothing new for an hour.
+    `stale` is true when the provider has sent nothing new for an hour. Facets of more
+    than 100,000 events may be estimates: `facets_share` is then the share of the events that was counted.
     """
 
     events: list[Event]
     facets: Facets | UnsetType = UNSET
+    facets_share: float | UnsetType = UNSET
 
 
 class PointsQuery(EventFilter, frozen=True, kw_only=True):
@@ -87,7 +96,9 @@ class PointsQuery(EventFilter, frozen=True, kw_only=True):
 
 
 class PointsPage(FeedPage, frozen=True):
-    """Every event that passes the filters, in columns: `next_cursor` is always null.
+    """The events that pass the filters, in columns: `next_cursor` is always null.
+
+    They are the 20,000 most significant ones where there are more: `count` is then less than `total`.
 
     `slots_read` are the ends of those 15 minutes of the window of which the provider's files were read. Without events
     in others, nothing is known.
@@ -99,75 +110,80 @@ class PointsPage(FeedPage, frozen=True):
     points: PointColumns
     slots_read: list[str]
     facets: Facets | UnsetType = UNSET
+    facets_share: float | UnsetType = UNSET
 
 
 class EventWindow:
-    """The events of one revision of the feed, in every sort order. `as_of` is None when nothing is stored."""
+    """The events of one revision of the feed. `as_of` is None when nothing is stored."""
 
-    def __init__(self, entries: Iterable[EventEntry], as_of: datetime | None, source: FeedSource) -> None:
+    def __init__(self, view: EventView, as_of: datetime | None, source: FeedSource) -> None:
+        self.view = view
         self.as_of = as_of
         self.source = source
-        self._entries: dict[Sort, list[EventEntry]] = {"significance": _ordered(entries, "significance")}
-        self.entries: Sequence[EventEntry] = self._entries["significance"]
-        # The events that are served unless a request names `relevance`.
-        self.events: Sequence[Event] = [entry.event for entry in self.entries if entry.is_relevant]
 
     def __len__(self) -> int:
-        return len(self.events)
-
-    def page(self, query: EventsQuery, entities: frozenset[str] = frozenset()) -> Slice[Event]:
-        """The events that pass a query; `entities` as event_tests has it. Raises Problem `invalid-parameter`."""
-        tests = list(self._tests(query, entities).values())
-        if query.sort not in self._entries:
-            self._entries[query.sort] = _ordered(self.entries, query.sort)
-        matching = [entry for entry in self._entries[query.sort] if all(test(entry) for test in tests)]
-        page = sliced(matching, lambda entry: _position(entry, query.sort), query.cursor, query.limit)
-        return Slice([entry.event for entry in page.items], page.total, page.next_cursor)
-
-    def masks(self, filters: EventFilter, entities: frozenset[str] = frozenset()) -> EventMasks:
-        """Which of all entries pass the filters. Raises Problem `invalid-parameter`."""
-        return EventMasks(self.entries, self._tests(filters, entities))
-
-    def _tests(self, filters: EventFilter, entities: frozenset[str]) -> dict[str, EventTest]:
-        tests = field_tests(replace(filters, q=None), entities)
-        if filters.q is None:
-            return tests
-        # The index of words gives what the test of `q` would, without reading every title.
-        ids = [self._ids_by_word.get(word, set()) for word in title_words(filters.q)]
-        titled = set.intersection(*ids) if ids else set()
-        return {"q": lambda entry: entry.event.id in titled, **tests}
+        """The number of events that are served unless a request names `relevance`."""
+        return sum(self.counts.by_category.values())
 
     @cached_property
-    def by_id(self) -> dict[str, EventEntry]:
-        """The events by id."""
-        return {entry.event.id: entry for entry in self.entries}
+    def counts(self) -> EventCounts:
+        """The relevant events by category, severity and country. Reads every row."""
+        columns = dict.fromkeys(("category", "severity_tier", "country"), ())
+        counted = self.view.value_counts({"relevance": self._relevant[0]}, columns, is_exact=True)
+        return EventCounts(*(counted[name].counts for name in columns))
+
+    def warm(self) -> None:
+        """Read what all requests need: the counts, and the terms of ranges."""
+        _ = self.counts, self.view.buckets
+
+    def page(self, query: EventsQuery, entities: Collection[str] = ()) -> Slice[Event]:
+        """The events that pass a query; `entities` as EventView has it. Raises Problem `invalid-parameter`."""
+        conditions = self.view.conditions(query, entities).values()
+        total = self.view.total(conditions)
+        result = self.view.page(conditions, query.sort, query.limit, read_cursor(query.cursor), filters=query)
+        cursor = write_cursor(entry_position(result.entries[-1], query.sort)) if result.has_more else None
+        return Slice([entry.event for entry in result.entries], total.value, cursor, total.relation)
+
+    def get(self, event_id: str) -> EventEntry | None:
+        return self.view.get(event_id)
+
+    def most_significant(self, limit: int) -> list[EventEntry]:
+        """The first events that are served unless a request names `relevance`."""
+        return self.view.page(self._relevant, "significance", limit).entries
+
+    def battles(self) -> Battles:
+        """What capability gaps need of the relevant battles."""
+        view = self.view
+        battles = [*self._relevant, view.term("category", "Battles")]
+        terms = view.term_counts(battles, "areas")
+        naming = {}
+        for area in terms.keys() & area_words().keys():
+            words = {word: terms[f"{area}|{word}"] for word in area_words()[area] if f"{area}|{word}" in terms}
+            first = view.page([*battles, view.term("areas", area)], "significance", SHOWN_EVENTS).entries
+            shown = [(entry.event, named_areas(entry.event)[area]) for entry in first]
+            naming[area] = AreaNaming(terms[area], words, shown)
+        newest = view.largest(battles, "day")
+        return Battles(view.count_exactly(battles), date.fromordinal(newest) if newest else None, naming)
 
     def related(self, record: EventRecord) -> list[Likeness]:
         """The events of the same story, most significant first, then those whose reports name the same entities."""
-        alike = {one.id: one for one in self._overlap.nearest(record.id, record.entities)}
-        same = self._ids_by_story.get(record.story_id, []) if record.story_id else []
-        in_story = {one: alike.get(one) or Likeness(one, 0.0, ()) for one in same if one != record.id}
-        return [*in_story.values(), *(one for one in alike.values() if one.id not in in_story)][:MOST_RELATED]
+        alike = {one.id: one for one in self._alike(record)}
+        same: list[EventEntry] = []
+        if record.story_id:
+            in_story = [*self._relevant, self.view.term("story", record.story_id)]
+            same = self.view.page(in_story, "significance", MOST_RELATED + 1).entries
+        ids = [entry.event.id for entry in same if entry.event.id != record.id]
+        first = {one: alike.get(one) or Likeness(one, 0.0, ()) for one in ids}
+        return [*first.values(), *(one for one in alike.values() if one.id not in first)][:MOST_RELATED]
 
-    @cached_property
-    def _overlap(self) -> EntityOverlap:
-        return EntityOverlap((entry.event.id, entry.entities) for entry in self.entries if entry.is_relevant)
+    def _alike(self, record: EventRecord) -> list[Likeness]:
+        entries = self.view.naming(record.entities, MOST_NAMING, MOST_COMPARED)
+        others = {entry.event.id: frozenset(entry.entities) for entry in entries if entry.event.id != record.id}
+        return nearest(frozenset(record.entities), others, self.view.count_naming, len(self))
 
-    @cached_property
-    def _ids_by_story(self) -> dict[str, list[str]]:
-        index: dict[str, list[str]] = {}
-        for event in self.events:
-            if event.story_id:
-                index.setdefault(event.story_id, []).append(event.id)
-        return index
-
-    @cached_property
-    def _ids_by_word(self) -> dict[str, set[str]]:
-        index: dict[str, set[str]] = {}
-        for event in (entry.event for entry in self.entries):
-            for word in title_words(event.title):
-                index.setdefault(word, set()).add(event.id)
-        return index
+    @property
+    def _relevant(self) -> list[Query]:
+        return [self.view.term("relevance", RELEVANT)]
 
 
 def encode_page(page: EventsPage, media_type: str) -> bytes:
@@ -203,18 +219,3 @@ def _csv(events: list[Event]) -> bytes:
         row = {**msgspec.to_builtins(event), **nested, "source_urls": " ".join(event.source_urls)}
         rows.append([row[name] for name in CSV_COLUMNS])
     return write_rows(rows)
-
-
-def _ordered(entries: Iterable[EventEntry], sort: Sort) -> list[EventEntry]:
-    return sorted(entries, key=lambda entry: _position(entry, sort))
-
-
-def _position(entry: EventEntry, sort: Sort) -> Position:
-    """The position by which an order sorts: a whole number that a cursor can carry, then the id."""
-    if sort == "significance":
-        value = round(entry.event.metrics.significance * 10_000)
-    elif sort == "recent":
-        value = int(clock.iso(entry.reported_at).translate(_DIGITS_ONLY))
-    else:
-        value = entry.event.fatalities
-    return position(value, entry.event.id)

@@ -480,7 +480,7 @@ def story_reasons(story: Story, records: Iterable[StoredEvent]) -> dict[str, str
 
 def _event_of_story(window: EventWindow, record: StoredEvent) -> StoryEvent:
     """An event as the feed serves it, with the deaths that providers count, if it is in the window."""
-    entry = window.by_id.get(record.id)
+    entry = window.get(record.id)
     event = entry.event if entry else to_event(record)
     return StoryEvent(
         event.id, event.title, event.event_date, event.category, event.geo, event.fatalities, event.fatalities_basis,

@@ -94,7 +94,7 @@ export function openBoard(place) {
       showModes(given);
       if ((given.country || "") !== fitted && !given.at) map.fit(given.country && page.total ? widened(boundsOf(page.points)) : null);
       fitted = given.country || "";
-      announce(counted(page.total, "event"));
+      announce(countedEvents(page));
     } catch (error) {
       if (!error.problem) throw error;
       if (shownKey !== key) return;
@@ -170,7 +170,7 @@ export function openBoard(place) {
     if (listKey !== wanted) return;
     const onMap = new Set(page.points.id);
     const matching = isNarrowed ? stories.filter((story) => story.event_ids.some((id) => onMap.has(id))) : stories;
-    about.textContent = `${counted(page.total, "event")} · ${isNarrowed && total > stories.length ? `${number(matching.length)} of the ${number(stories.length)} leading stories` : counted(isNarrowed ? matching.length : total, "story", "stories")}`;
+    about.textContent = `${countedEvents(page)} · ${isNarrowed && total > stories.length ? `${number(matching.length)} of the ${number(stories.length)} leading stories` : counted(isNarrowed ? matching.length : total, "story", "stories")}`;
     fill(list, matching.slice(0, STORIES_SHOWN).map(storyLine), !matching.length && el("li", { class: "empty" }, "No story in these 24 hours matches the filters."),
       el("li", { class: "board-more" }, el("a", { href: "/board?view=stories" }, "All stories")));
   }
@@ -178,7 +178,7 @@ export function openBoard(place) {
   async function showEvents(given, wanted) {
     const first = await feed.events(given, { limit: EVENTS_SHOWN });
     if (listKey !== wanted) return;
-    about.textContent = `${counted(first.total, "event")}, most significant first`;
+    about.textContent = `${countedEvents(first)}, most significant first`;
     fill(list);
     extend(first);
 
@@ -294,6 +294,10 @@ export function eventLine(event) {
     pageLink(el("a", { class: "title" }, event.title), { event: event.id }),
     el("p", { class: "about" }, el("span", {}, [event.metrics.severity_tier, event.subcategory || event.category, where].filter(Boolean).join(" · ")),
       el("time", { datetime: event.event_date }, day(event.event_date)), event.fatalities > 0 && el("span", {}, counted(event.fatalities, "death"))));
+}
+
+function countedEvents({ total, total_relation: relation }) {
+  return `${relation === "gte" ? "at least " : ""}${counted(total, "event")}`;
 }
 
 function boundsOf({ longitude, latitude }) {
