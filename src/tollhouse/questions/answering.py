@@ -97,7 +97,7 @@ class Engine:
             return opened or self.refuse(text, Refusal("no_text", self.passages.unknown(reading.query.words)))
         try:
             answer = self.answer_query(reading.query, reading)
-            doubtful = self._phrase_behind_nothing(reading.query) if not answer.ids else ""
+            doubtful = self._phrase_behind_nothing(reading) if not answer.ids else ""
             if not answer.ids and not doubtful:
                 answer = self._from_rows_with_words(reading) or answer
             return self.refuse(text, Refusal("unclear", (doubtful,))) if doubtful else answer
@@ -162,8 +162,14 @@ class Engine:
         result = self.tables.run(query)
         return _Writer(self.tables, result, self.dataset.declaration.examples[:SUGGESTIONS]).answer(reading)
 
-    def _phrase_behind_nothing(self, query: Query) -> str:
-        """The phrase of several words without which there are rows: that no text has it says nothing of its meaning."""
+    def _phrase_behind_nothing(self, reading: Reading) -> str:
+        """The phrase of several words without which there are rows: that no text has it says nothing of its meaning.
+
+        Of a reading without an unknown word, that word.
+        """
+        query = reading.query
+        if reading.guessed:
+            return reading.ignored[-1]
         if not isinstance(query, List | Figure | Exists):
             return ""
         where, phrases = _without_phrases(query.rows.where)
@@ -626,7 +632,8 @@ def _stated(condition: Condition) -> Iterable[Test]:
 
 def _noted(reading: Reading) -> str:
     """What an answer says of words that were corrected or left out."""
-    notes = [f"“{typed}” was read as “{corrected}”." for typed, corrected in reading.corrected]
+    notes = ["I read this as stated, without a word that I do not know."] if reading.guessed else []
+    notes += [f"“{typed}” was read as “{corrected}”." for typed, corrected in reading.corrected]
     if reading.ignored:
         notes.append(f"Not used: {', '.join(f'“{word}”' for word in reading.ignored)}.")
     return "".join(f" {note}" for note in notes)

@@ -10,6 +10,7 @@ from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
+from tollhouse.questions.guesses import without_unknown
 from tollhouse.questions.idioms import with_plain_forms
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
@@ -66,10 +67,14 @@ def read_question(
     if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
         return Refusal("unclear")
     linked = with_quoted_words(focused(with_orders(with_plain_forms(linker.link(text, now, hours), linker))), linker)
-    return read_linked(linked, linker, before)
+    reading = read_linked(linked, linker, before)
+    if isinstance(reading, Refusal) and reading.reason == "unknown_words":
+        return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
+    return reading
 
 
 def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> Reading | Refusal:
+    """The query of a question whose words are linked; or why it has none."""
     linked, left_out = without_ellipsis(linked)
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)

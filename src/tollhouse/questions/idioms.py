@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tollhouse.questions.frames import COMPARISONS, NUMERIC
-from tollhouse.questions.linking import Item, Linked, Linker, Meaning
+from tollhouse.questions.linking import TYPO_COST, Item, Linked, Linker, Meaning
 
 # An element is a concept, or NAME, NOUN (what is counted), ROWS (a noun of rows), NUMBER, MORE and so on.
 # "?" after it: it may be missing; "*": any number. In a result a number is the place of an element, else it is a
@@ -27,6 +27,8 @@ _RULES: tuple[tuple[str, tuple[int | str, ...]], ...] = (
     ("ORDINAL WITHIN all* how_many? NOUN", (0, "most", 4)),
     ("sort difference all* NOUN", ("order_by", 3)),
 )
+# So many letters at least have the parts of a German word.
+SHORTEST_PART = 4
 # What German verbs leave at the end of a clause.
 _PREFIXES = frozenset({"ab", "an", "auf", "aus", "bei", "ein", "her", "mit", "vor", "weg", "zu", "zurück", "zusammen"})
 
@@ -62,6 +64,9 @@ def _with_joined_verbs(linked: Linked, linker: Linker) -> list[Item]:
         ]
         return [item for i, item in enumerate(items) if i not in at and i - 1 not in at]
     last = max((i for i, item in enumerate(items) if not item.find("mark")), default=-1)
+    if linked.language == "de":
+        items = [each for item in items for each in _parts(item, linker)]
+        last = max((i for i, item in enumerate(items) if not item.find("mark")), default=-1)
     if linked.language == "de" and last > 0 and items[last].text.lower() in _PREFIXES:
         particle = items[last].text.lower()
         for place, item in enumerate(items[:last]):
@@ -70,6 +75,19 @@ def _with_joined_verbs(linked: Linked, linker: Linker) -> list[Item]:
                 if len(joined) == 1 and joined[0].find("verb", "operation"):
                     return [*items[:place], *joined, *items[place + 1 : last], *items[last + 1 :]]
     return items
+
+
+def _parts(item: Item, linker: Linker) -> tuple[Item, ...]:
+    """The two words that an unknown German word joins: "Speicherlieferanten"."""
+    word = item.text
+    if not item.find("unknown") or len(word) < 2 * SHORTEST_PART or not word.isalpha():
+        return (item,)
+    for cut in range(len(word) - SHORTEST_PART, SHORTEST_PART - 1, -1):
+        joined = linker.link(f"{word[:cut].removesuffix('s')} {word[cut:]}", language="de").items
+        is_known = len(joined) == 2 and joined[0].find("kind", "value") and joined[1].find("kind", "party", "attribute")
+        if is_known and joined[0].cost < TYPO_COST:
+            return joined
+    return (item,)
 
 
 def _with_pairs(items: Sequence[Item]) -> list[Item]:

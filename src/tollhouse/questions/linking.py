@@ -211,12 +211,13 @@ class Linker:
         forms = (word, word[:-1]) if word.endswith("s") else (word,)
         return any(form in self._words or form in _ordinary_words() for form in forms)
 
-    def link(self, text: str, now: datetime | None = None, hours: int | None = None) -> Linked:
-        """The best sequence of items for a text."""
+    def link(self, text: str, now: datetime | None = None, hours: int | None = None, *, language: str = "") -> Linked:
+        """The best sequence of items for a text, in the language that its words tell if none is given."""
         text = " ".join(text.split())
         tokens = tokenise(text)
         # A value of the vocabulary tells no language: "single", "King".
-        languages = languages_of([token for token in tokens if token.folded not in self._values])
+        languages = [language] if language else None
+        languages = languages or languages_of([token for token in tokens if token.folded not in self._values])
         times = find_times(fold(text), now, hours, self.earliest) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
         linked = min((self._linked(tokens, times, language) for language in languages), key=_count_unknown)

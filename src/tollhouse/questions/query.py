@@ -206,13 +206,15 @@ Query: TypeAlias = List | Figure | Exists | Groups | Compare | Share | Call | Op
 class Reading(Struct, frozen=True):
     """A question that was understood. `ignored` are words that were left out, `corrected` typos with their correction.
 
-    `understood` gives, for each condition and order in the query, the words that it came from.
+    `understood` gives, for each condition and order in the query, the words that it came from. `guessed`: an unknown
+    word was left out, and the answer says so.
     """
 
     query: Query
     understood: tuple[tuple[str, str], ...] = ()
     ignored: tuple[str, ...] = ()
     corrected: tuple[tuple[str, str], ...] = ()
+    guessed: bool = False
 
 
 Reason = Literal[

@@ -26,6 +26,11 @@ def _meanings() -> Mapping[str, tuple[tuple[str, int, str], ...]]:
     return {word: tuple(having) for word, having in lines.items()}
 
 
+def is_verb(word: str) -> bool:
+    """Whether a word is a verb in one of its frequent meanings."""
+    return any(part == "v" for part, _, _ in _meanings().get(word, ()))
+
+
 def _alike(text: str, parts: str) -> Iterator[str]:
     """The words that share a frequent meaning with a phrase, as one of these parts of speech."""
     for part, place, words in _meanings().get(text, ()):
