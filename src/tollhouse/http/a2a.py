@@ -15,7 +15,8 @@ from msgspec import Struct
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.hosts import OwnHosts
-from tollhouse.http.inner_calls import InnerCalls
+from tollhouse.http.inner_calls import InnerCalls, whole_body
+from tollhouse.http.json_rpc import INTERNAL, INVALID_PARAMS, METHOD_NOT_FOUND, Json, Message, RpcError, respond
 from tollhouse.http.mcp.tools import build_request
 from tollhouse.http.openapi import price_sentence
 from tollhouse.http.request import HttpRequest
@@ -26,32 +27,12 @@ from tollhouse.http.terms import FREE
 
 VERSION = "1.0"
 AGENT = "ROLE_AGENT"
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
 TASK_NOT_FOUND, UNSUPPORTED_OPERATION, UNSUPPORTED_VERSION = -32001, -32004, -32009
 SHOWN_RESULTS = 5
-
-Json = dict[str, Any]
 
 _TASK_METHODS = frozenset({"GetTask", "CancelTask", "SubscribeToTask"})
 _UNSUPPORTED = frozenset({"SendStreamingMessage", "ListTasks", "GetExtendedAgentCard"})
 _WORD = re.compile(r"\w{3,}")
-
-
-class Message(Struct, frozen=True, rename="camel"):
-    """A JSON-RPC 2.0 request."""
-
-    jsonrpc: str
-    method: str
-    id: int | str | None = None
-    params: dict[str, Any] = {}
-
-
-class RpcError(Exception):
-    """A JSON-RPC error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class Skill(Struct, frozen=True):
@@ -105,23 +86,10 @@ class A2aEndpoint:
 
     async def handle(self, rpc_request: Request[None, bytes]) -> Response:
         """Answer one message."""
-        request = rpc_request.http
-        assert request is not None, "a request over HTTP"
-        self._hosts.check_browser(request)
-        identity: int | str | None = None
-        try:
-            message = _message(rpc_request.body)
-            identity = message.id
-            _check_version(request)
-            result, admitted = await self._result(message, request)
-        except RpcError as error:
-            return _json({"jsonrpc": "2.0", "id": identity, "error": {"code": error.code, "message": str(error)}})
-        answer = _json({"jsonrpc": "2.0", "id": identity, "result": result})
-        if admitted is not None and admitted.is_paid:
-            answer.delivered, answer.undelivered = admitted.delivered, admitted.undelivered
-        return answer
+        return await respond(rpc_request, self._hosts, self._result, bad_request=200)
 
     async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Admitted | None]:
+        _check_version(request)
         if message.method in _TASK_METHODS:
             raise RpcError(TASK_NOT_FOUND, "There are no tasks: each message is answered at once.")
         if message.method in _UNSUPPORTED:
@@ -240,29 +208,11 @@ def _in_words(answer: Json) -> str:
 
 
 async def _decoded(admitted: Admitted) -> Json:
-    answer = admitted.response
-    body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
-    decoded = msgspec.json.decode(body)
+    decoded = msgspec.json.decode(await whole_body(admitted.response))
     return decoded if isinstance(decoded, dict) else {"results": decoded}
-
-
-def _message(body: bytes) -> Message:
-    try:
-        message = msgspec.json.decode(body, type=Message)
-    except msgspec.ValidationError as error:
-        raise RpcError(INVALID_REQUEST, f"The body must be one JSON-RPC 2.0 request: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RpcError(PARSE_ERROR, "The body is not JSON.") from None
-    if message.jsonrpc != "2.0":
-        raise RpcError(INVALID_REQUEST, "`jsonrpc` must be `2.0`.")
-    return message
 
 
 def _check_version(request: HttpRequest) -> None:
     version = request.header(b"a2a-version")
     if version and version.partition(".")[0] != "1":
         raise RpcError(UNSUPPORTED_VERSION, f"Unsupported protocol version. Supported: {VERSION}.")
-
-
-def _json(members: Json) -> Response:
-    return Response(msgspec.json.encode(members), cache_control="no-store")

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.call_record import record_call
+from tollhouse.http.endpoint import Response
 from tollhouse.http.mcp.tools import ToolRequest
 from tollhouse.http.request import HttpRequest, check_head
 from tollhouse.http.router import Admission, Admitted, Call, Route
@@ -76,6 +77,11 @@ class InnerCalls:
             assert refusal is not None, "a call that was not admitted raised"
             raise refusal
         return rendered, admitted
+
+
+async def whole_body(response: Response) -> bytes:
+    """The body of a response; a streamed one is collected first."""
+    return response.body if response.stream is None else b"".join([piece async for piece in response.stream])
 
 
 def _inner(route: Route, sent: ToolRequest, added: Headers, outer: HttpRequest) -> HttpRequest:

@@ -9,10 +9,8 @@ import contextlib
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from tollhouse import __version__, tracing
 from tollhouse.config.settings import Settings
@@ -20,7 +18,8 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.host_openapi import operation_name
 from tollhouse.http.hosts import OwnHosts
-from tollhouse.http.inner_calls import Headers, InnerCalls
+from tollhouse.http.inner_calls import Headers, InnerCalls, whole_body
+from tollhouse.http.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, Message, RpcError, respond
 from tollhouse.http.mcp import tools
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import render_problem
@@ -33,31 +32,9 @@ HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
 CACHED_MS = 300_000
 
-PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
 UNSUPPORTED_VERSION = -32022
 
 PAYMENT, PAYMENT_RESPONSE = "x402/payment", "x402/payment-response"
-
-_STATUS = {PARSE_ERROR: 400, INVALID_REQUEST: 400, UNSUPPORTED_VERSION: 400}
-
-Json = dict[str, Any]
-
-
-class Message(Struct, frozen=True):
-    """A JSON-RPC 2.0 request, or a notification when it has no id."""
-
-    jsonrpc: str
-    method: str
-    id: int | str | None = None
-    params: dict[str, Any] = {}
-
-
-class RpcError(Exception):
-    """A JSON-RPC error."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code, self.data = code, data
 
 
 def tool_routes(mounted: Sequence[tuple[Service, str]]) -> dict[str, Route]:
@@ -98,27 +75,13 @@ class McpEndpoint:
 
     async def handle(self, rpc_request: Request[None, bytes]) -> Response:
         """Answer one message."""
-        request = rpc_request.http
-        assert request is not None, "a request over HTTP"
-        self._hosts.check_browser(request)
-        identity: int | str | None = None
-        try:
-            message = _message(rpc_request.body)
-            identity = message.id
-            _check_version(request)
-            if message.id is None:
-                return Response(b"", status=202, cache_control="no-store")
-            result, admitted = await self._result(message, request)
-        except RpcError as error:
-            failure = {"code": error.code, "message": str(error)} | ({"data": error.data} if error.data else {})
-            return _json({"jsonrpc": "2.0", "id": identity, "error": failure}, status=_STATUS.get(error.code, 200))
-        answer = _json({"jsonrpc": "2.0", "id": identity, "result": result})
-        if admitted is not None:
-            answer.delivered, answer.undelivered = admitted.delivered, admitted.undelivered
-        return answer
+        return await respond(rpc_request, self._hosts, self._result, bad_request=HTTPStatus.BAD_REQUEST)
 
-    async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Admitted | None]:
-        """The result, and the call that it answers, if it was paid."""
+    async def _result(self, message: Message, request: HttpRequest) -> tuple[Json | None, Admitted | None]:
+        """The result, None for a notification, and the call that it answers."""
+        _check_version(request)
+        if message.id is None:
+            return None, None
         match message.method:
             case "initialize":
                 return self._initialized(message.params), None
@@ -169,22 +132,10 @@ class McpEndpoint:
             )
         except Problem as problem:
             return _failed(problem, request.id), None
-        return result, admitted if admitted.is_paid else None
+        return result, admitted
 
 
 _CACHEABLE: Json = {"resultType": "complete", "ttlMs": CACHED_MS, "cacheScope": "public"}
-
-
-def _message(body: bytes) -> Message:
-    try:
-        message = msgspec.json.decode(body, type=Message)
-    except msgspec.ValidationError as error:
-        raise RpcError(INVALID_REQUEST, f"The body must be one JSON-RPC 2.0 message: {error}.") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise RpcError(PARSE_ERROR, "The body is not JSON.") from None
-    if message.jsonrpc != "2.0":
-        raise RpcError(INVALID_REQUEST, "`jsonrpc` must be `2.0`.")
-    return message
 
 
 def _check_version(request: HttpRequest) -> None:
@@ -192,7 +143,7 @@ def _check_version(request: HttpRequest) -> None:
     supported = [*HANDSHAKE_VERSIONS, STATELESS_VERSION]
     if version and version not in supported:
         details = {"supported": supported, "requested": version[:50]}
-        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version.", details)
+        raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version.", details, status=HTTPStatus.BAD_REQUEST)
 
 
 def _payment(meta: Json) -> Headers:
@@ -207,7 +158,7 @@ def _payment(meta: Json) -> Headers:
 async def _succeeded(admitted: Admitted) -> Json:
     """The result of a call; a streamed response is collected first."""
     answer = admitted.response
-    body = answer.body if answer.stream is None else b"".join([piece async for piece in answer.stream])
+    body = await whole_body(answer)
     result: Json = {
         "content": [_content(body, answer.media_type)],
         "isError": answer.status >= HTTPStatus.BAD_REQUEST,
@@ -246,7 +197,3 @@ def _failed(problem: Problem, request_id: str) -> Json:
         "isError": True,
         "resultType": "complete",
     }
-
-
-def _json(members: Json, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(members), status=status, cache_control="no-store")
