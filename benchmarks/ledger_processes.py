@@ -45,7 +45,7 @@ GOAL_FREEZE_SECONDS = 1.0
 GOAL_CONNECTIONS = 8
 WARM_SECONDS = 1.0
 FREEZES, FROZEN_SECONDS = 10, 3.0
-CALLERS, CALLING_SECONDS = 64, 5.0
+CALLERS, CALLING_SECONDS = 64, 10.0
 COUNT_CONNECTIONS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()"""
 # A feed's page as it is paid for: 20 events.
@@ -192,6 +192,7 @@ async def freeze(url: str) -> dict[str, Any]:
     await asyncio.gather(*clients)
     await ledger.close()
     await database.close()
+    print(f"frozen: {during[0]:.3f} s, both running: {before[0]:.3f} s", file=sys.stderr)
     return {
         "freezes": FREEZES,
         "longest_call_seconds": round(during[0], 3),
@@ -214,7 +215,7 @@ async def connections(url: str) -> dict[str, Any]:
 
             async def caller() -> None:
                 nonlocal answers
-                async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+                async with httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                     while time.monotonic() < until:
                         await client.get("/defense/feeds/events", headers={"Authorization": f"Bearer {new_key()}"})
                         await client.get(
@@ -280,6 +281,8 @@ def main() -> None:
         asyncio.run(forward(chosen.port, chosen.far, chosen.seconds))
     elif chosen.role == "work":
         print(asyncio.run(work(chosen.database_url, chosen.name, chosen.seconds)))
+    elif not chosen.database_url:
+        print("needs --database-url: an empty PostgreSQL database", file=sys.stderr)
     else:
         print(json.dumps(measure(chosen.database_url, chosen.rounds, chosen.seconds), indent=2))
 

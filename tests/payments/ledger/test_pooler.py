@@ -8,8 +8,9 @@ from tests.payments.ledger.transfers import ANSWER, PRICE, charge, deposit, rese
 from tests.servers.pooler import TransactionPooler
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
+from tollhouse.payments.ledger.postgres_store import READERS
 from tollhouse.payments.ledger.types import ReservationGoneError, Used
-from tollhouse.storage.database import Database, open_database
+from tollhouse.storage.database import CONNECTIONS, Database, open_database
 
 pytestmark = pytest.mark.both_databases
 
@@ -78,6 +79,29 @@ async def test_transactions_leases_and_turns_work_behind_a_pooler(open_pooled, t
     await asyncio.gather(*(_insert(database, n) for n in range(20) for database in (first, second)[n % 2 : n % 2 + 1]))
     async with first.reading() as connection:
         assert (await connection.exec_driver_sql("SELECT count(*) FROM pooled")).scalar() == 20
+
+
+async def test_process_opens_at_most_eight_connections(postgres_url):
+    settings = Settings(database_url=postgres_url)
+    database = open_database(settings)
+    ledger = await open_ledger(settings, database)
+
+    async def read() -> None:
+        async with database.reading() as connection:
+            await connection.exec_driver_sql("SELECT pg_sleep(0.1)")
+
+    async def count() -> int:
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        return (await ledger._store._read(query))[0][0]
+
+    counts, *_ = await asyncio.gather(
+        asyncio.gather(*(count() for _ in range(50))),
+        *(read() for _ in range(30)),
+        *(ledger.move(deposit(str(number), PRICE)) for number in range(30)),
+    )
+    await ledger.close()
+    await database.close()
+    assert max(counts) == CONNECTIONS + READERS + 1 == 8
 
 
 async def _insert(database, number) -> None:
