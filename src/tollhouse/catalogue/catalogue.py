@@ -38,10 +38,10 @@ REFRESH_SECONDS = 0.5
 BATCH = 2_000
 # After this many rows the index segments are merged at once.
 MERGE_AFTER_ROWS = 20_000
-# An index that is built for the first time shows its rows once it has so many, and each time that half as many came.
+# An index that is built for the first time shows its first rows once it has so many.
 PART_ROWS = 10_000
 # The memory of so many changed rows is freed before the others are read.
-COMMIT_ROWS = 25_000
+COMMIT_ROWS = 50_000
 # A process whose index another one writes looks for its publications so often, and does not wait longer.
 AWAIT_SECONDS, AWAIT_AT_MOST_SECONDS = 0.05, 10.0
 # A search in a larger catalogue runs in a thread: it could block the event loop.
@@ -313,26 +313,39 @@ class Catalogue:
             await self._snapshots.restore(connection, self._engine.index, now)
             await asyncio.to_thread(self._reload)
         since = self._shown.revision if await self._can_follow(connection, self._shown, now) else 0
-        total = 0
         if not since:
-            await asyncio.to_thread(self._engine.clear)
-            # An index that shows every row of an earlier revision shows them until it is replaced.
-            total = 0 if self._shown.revision else await store.count_items(connection, self.name)
-        self.filled = (0, total) if total else None
-        taken, next_part, uncommitted = 0, PART_ROWS, 0
+            await self._begin_index(connection)
+        taken, total = 0, self.filled[1] if self.filled else 0
         async for rows in self._rows(connection, since):
             await asyncio.to_thread(self._put, rows, are_new=not since)
-            taken, uncommitted = taken + len(rows), uncommitted + len(rows)
+            taken += len(rows)
             if total:
                 self.filled = min(taken, total), total
-            if total and taken >= next_part:
-                next_part = taken * 3 // 2
-                await asyncio.to_thread(self._engine.publish, msgspec.json.encode(IndexState(progress=self.filled)))
-            elif since and uncommitted >= COMMIT_ROWS:
-                uncommitted = 0
+            if since and taken % COMMIT_ROWS < len(rows):
                 await asyncio.to_thread(self._engine.index.commit)
         await asyncio.to_thread(self._show, now, merge=taken >= MERGE_AFTER_ROWS)
         log.info("catalogue refreshed", catalogue=self.name, revision=now.revision, rows=taken, items=len(self))
+
+    async def _begin_index(self, connection: Transaction) -> None:
+        """Empty the index. Where no earlier one is shown, show the first rows of a large catalogue meanwhile.
+
+        They are indexed once more with the others: a search in one segment is faster than in several.
+        """
+        await asyncio.to_thread(self._engine.clear)
+        if self._shown.revision:
+            return
+        total, taken = await store.count_items(connection, self.name), 0
+        self.filled = (0, total) if total else None
+        if total <= PART_ROWS:
+            return
+        async for rows in self._rows(connection, 0):
+            await asyncio.to_thread(self._put, rows, are_new=True)
+            taken += len(rows)
+            if taken >= PART_ROWS:
+                break
+        self.filled = min(taken, total), total
+        await asyncio.to_thread(self._engine.publish, msgspec.json.encode(IndexState(progress=self.filled)))
+        await asyncio.to_thread(self._engine.clear)
 
     def _put(self, rows: list[StoredItem], *, are_new: bool) -> None:
         present = [row.item(self.schema) for row in rows if not row.removed]

@@ -14,7 +14,7 @@ from rich.table import Table as RichTable
 
 from tollhouse.catalogue.importers.feed import is_address, load
 from tollhouse.catalogue.importers.formats import FORMATS, find_format
-from tollhouse.catalogue.importers.formats.csv import detect_delimiter
+from tollhouse.catalogue.importers.formats.csv import delimiter_of
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
 from tollhouse.cli.options import DEFAULTS, CommonOptions
@@ -33,7 +33,7 @@ from tollhouse.services.tables.declaration import (
     parse_declaration,
 )
 from tollhouse.services.tables.inference import InferredTable, infer_table
-from tollhouse.services.tables.loader import MAX_FILE_BYTES, parse_table
+from tollhouse.services.tables.loader import parse_table
 from tollhouse.services.tables.rows import TableItems, items_from_rows
 
 MAX_REFUSED_SHOWN = 5
@@ -117,10 +117,9 @@ async def _define(
         form,
         progress.note,
         allow_loopback=settings.webhook_allow_loopback,
-        max_bytes=MAX_FILE_BYTES,
     )
     if form.name == "csv":
-        source = msgspec.structs.replace(source, delimiter=detect_delimiter(documents[0].text()))
+        source = msgspec.structs.replace(source, delimiter=delimiter_of(documents[0]))
     table = parse_table(source, documents)
     progress.phase("Inferring the columns")
     inferred = infer_table(table, progress)

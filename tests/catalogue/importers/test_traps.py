@@ -18,7 +18,7 @@ from tests.catalogue.importers.feeding import (
 )
 from tollhouse.catalogue.importers import feed
 from tollhouse.catalogue.importers.documents import decoded_text, decompressed
-from tollhouse.catalogue.importers.formats import FORMATS, merchant
+from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.items import FeedItemError, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.catalogue.importers.values import feed_money
@@ -154,7 +154,6 @@ def test_deep_nesting_is_refused():
 
 def test_too_many_rows_are_refused(monkeypatch):
     monkeypatch.setattr(feed, "MAX_ITEMS", 3)
-    monkeypatch.setattr(merchant, "MAX_ITEMS", 3)
     with pytest.raises(UnreadableFeed, match="more than 3"):
         rows_of_text(shopify(*(mattress(number) for number in range(4))), "shopify")
     with pytest.raises(UnreadableFeed, match="more than 3"):

@@ -1,26 +1,96 @@
 """Documents: the bytes of a file or of an HTTP response, decompressed and decoded."""
 
+import gzip
 import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from msgspec import Struct
 
 from tollhouse import charset
 from tollhouse.catalogue.importers.items import MAX_BYTES, UnreadableFeed
 
+# A file that is read as a whole. One that is read line by line may be of any size.
+MAX_FILE_BYTES = 4 * 1024 * 1024 * 1024
+# A smaller file is read as a whole.
+STREAMED_BYTES = 8 * 1024 * 1024
+
+_HEAD_BYTES = 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
 
+ReadLines = Callable[[], Iterator[str]]
+
 
 class Document(Struct, frozen=True):
-    """One file, or one response. `url` is the address after redirects."""
+    """One response, or one file, whose content is read when it is needed. `url` is the address after redirects."""
 
-    body: bytes
+    content: bytes = b""
     content_type: str = ""
     url: str = ""
+    file: Path | None = None
+
+    @property
+    def body(self) -> bytes:
+        """Raises UnreadableFeed for a file that is too large to be read as a whole, OSError."""
+        if self.file is None:
+            return self.content
+        if self.file.stat().st_size > MAX_FILE_BYTES:
+            raise UnreadableFeed(f"the file is larger than {MAX_FILE_BYTES} bytes")
+        return self.file.read_bytes()
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes as they are stored, in parts."""
+        if self.file is None:
+            yield self.content
+            return
+        with self.file.open("rb") as file:
+            while chunk := file.read(_HEAD_BYTES):
+                yield chunk
 
     def text(self, encoding: str = "") -> str:
         """The decompressed text. Raises UnreadableFeed."""
-        return decoded_text(decompressed(self.body), self.content_type, encoding)
+        limit = MAX_FILE_BYTES if self.file else MAX_BYTES
+        return decoded_text(decompressed(self.body, limit), self.content_type, encoding)
+
+    def lines(self, encoding: str = "") -> ReadLines | None:
+        """Reads the lines of a large file, each with its end; None for a document that has to be read as a whole.
+
+        The lines raise UnicodeDecodeError where the text is not in the given encoding, or else in UTF-8, and
+        UnreadableFeed.
+        """
+        if self.file is None or self.file.stat().st_size < STREAMED_BYTES:
+            return None
+        file = self.file
+        with file.open("rb") as raw:
+            is_gzip = raw.read(2) == _GZIP
+        try:
+            with gzip.open(file) if is_gzip else file.open("rb") as unpacked:
+                head = unpacked.read(_HEAD_BYTES)
+        except (OSError, EOFError, zlib.error):
+            return None
+        name = charset.marked(head) or encoding or _utf_16_without_mark(head) or "utf-8"
+        # Only "\n" ends a line.
+        if name.startswith(("utf-16", "utf-32")) or b"\n" not in head or head.startswith(_ZIP):
+            return None
+        return lambda: _lines(file, "utf-8-sig" if name == "utf-8" else name, is_gzip=is_gzip)
+
+
+def _lines(file: Path, encoding: str, *, is_gzip: bool) -> Iterator[str]:
+    try:
+        with (
+            gzip.open(file, "rt", encoding=encoding, newline="\n")
+            if is_gzip
+            else file.open(encoding=encoding, newline="\n") as text
+        ):
+            for line in text:
+                if "\0" in line:
+                    raise UnreadableFeed("this is no text: it contains zero bytes")
+                yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UnreadableFeed("the gzip file is damaged or cut short") from None
+    except LookupError:
+        raise UnreadableFeed(f"the feed is not text in {encoding[:40]}") from None
 
 
 def decompressed(raw: bytes, max_bytes: int = MAX_BYTES) -> bytes:

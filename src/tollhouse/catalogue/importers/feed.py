@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.fetcher import Progress, open_fetcher
-from tollhouse.catalogue.importers.items import MAX_BYTES, MAX_ITEMS, Context, FeedItem, UnreadableFeed
+from tollhouse.catalogue.importers.items import MAX_ITEMS, Context, FeedItem, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
 from tollhouse.catalogue.importers.tables import Table, items_from_table, table_from_items
 
@@ -16,15 +16,14 @@ def is_address(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-async def load(
-    source: str | Path, form: Format, progress: Progress, *, allow_loopback: bool = False, max_bytes: int = MAX_BYTES
-) -> list[Document]:
-    """The documents of a feed, several where it has pages. `max_bytes` limits a file.
+async def load(source: str | Path, form: Format, progress: Progress, *, allow_loopback: bool = False) -> list[Document]:
+    """The documents of a feed, several where it has pages. Only what is fetched has limits.
 
     Raises UnreadableFeed, and OSError for a file that cannot be opened.
     """
     if not is_address(str(source)):
-        return [await asyncio.to_thread(_read_file, Path(source), max_bytes)]
+        await asyncio.to_thread(_check_readable, Path(source))
+        return [Document(file=Path(source))]
     async with open_fetcher(progress, allow_loopback=allow_loopback) as fetcher:
         if form.fetch_pages:
             return await form.fetch_pages(fetcher, str(source))
@@ -39,14 +38,14 @@ def site_of(documents: list[Document]) -> str:
 
 def read_items(documents: list[Document], form: Format, context: Context) -> list[FeedItem]:
     """The products of a feed. Raises UnreadableFeed, and nothing else whatever the documents contain."""
-    if not any(document.body.strip() for document in documents):
+    if all(_is_blank(document) for document in documents):
         raise UnreadableFeed("the feed is empty")
     if form.read_items:
         items = form.read_items(documents, context)
     else:
         assert form.read_table, form.name
         items = items_from_table(form.read_table(documents, context), context)
-    if len(items) > MAX_ITEMS:
+    if len(items) > MAX_ITEMS and not any(document.file for document in documents):
         raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
     return items
 
@@ -58,9 +57,10 @@ def read_table(documents: list[Document], form: Format, context: Context, curren
     return table_from_items(read_items(documents, form, context), currency)
 
 
-def _read_file(path: Path, max_bytes: int) -> Document:
-    with path.open("rb") as file:
-        raw = file.read(max_bytes + 1)
-    if len(raw) > max_bytes:
-        raise UnreadableFeed(f"the file is larger than {max_bytes} bytes")
-    return Document(raw)
+def _is_blank(document: Document) -> bool:
+    return not any(chunk.strip() for chunk in document.chunks())
+
+
+def _check_readable(path: Path) -> None:
+    with path.open("rb"):
+        pass

@@ -11,8 +11,9 @@ from tollhouse.catalogue.importers.mapping import Mapping
 from tollhouse.html_text import plain_text
 
 MAX_BYTES = 64 * 1024 * 1024
-"""The size of a feed, decompressed."""
+"""The size of a feed that is fetched, decompressed."""
 MAX_ITEMS = 100_000
+"""The items of a feed that is fetched."""
 MAX_DESCRIPTION = 20_000
 
 

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from tollhouse.catalogue.importers import values
 from tollhouse.catalogue.importers.items import (
-    MAX_ITEMS,
     Context,
     FeedItem,
     FeedItemError,
@@ -29,6 +28,10 @@ _MAX_DEPTH = 6
 _HASHTAG = re.compile(r"\s*#[a-z]")
 _ITEM_COLUMNS = ("id", "product_id", "title", "brand", "category", "description", "tags", "size", "price",
                  "list_price", "availability", "image_url", "url")  # fmt: skip
+
+
+# First and last line, and the cells.
+Record = tuple[int, int, Sequence[Any]]
 
 
 class Row(Struct, frozen=True, gc=False):
@@ -53,7 +56,7 @@ class Table(Struct, frozen=True):
     """The content of a file. No two `columns` have the same name. `is_open`: a column that is not there is empty."""
 
     columns: tuple[str, ...]
-    rows: list[Row]
+    rows: Collection[Row]
     refused: list[RefusedRow] = []
     is_open: bool = False
 
@@ -64,32 +67,83 @@ class Table(Struct, frozen=True):
         return sorted(records, key=lambda record: record[0])
 
 
-def build_table(header: Sequence[Any], records: Iterable[tuple[int, int, Sequence[Any]]]) -> Table:
+class StreamedRows(Collection[Row]):
+    """Rows that are read from their file in each iteration."""
+
+    def __init__(self, count: int, read: Callable[[], Iterator[Row]]) -> None:
+        self._count = count
+        self._read = read
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._read()
+
+    def __contains__(self, row: object) -> bool:
+        return any(each == row for each in self)
+
+
+def build_table(header: Sequence[Any], records: Iterable[Record]) -> Table:
     """A table of records, each with its first and last line.
 
     Leaves out blank records, a second header of hashtags (https://hxlstandard.org), empty trailing cells, and columns
     with neither a header nor a cell. A record of another width is refused.
     """
-    width = len(header)
-    rows: list[Row] = []
     refused: list[RefusedRow] = []
+    rows = list(_rows(records, len(header), refused))
+    used = _used_columns(header, rows)
+    if len(used) < len(header):
+        rows = [_only(row, used) for row in rows]
+    names = _unique_names(header)
+    return Table(tuple(names[at] for at in used), rows, refused)
+
+
+def stream_table(header: Sequence[Any], read: Callable[[], Iterator[Record]]) -> Table:
+    """The same of records that can be read again: once to count them, and then for every iteration of the rows."""
+    refused: list[RefusedRow] = []
+    count = 0
+
+    def counted() -> Iterator[Row]:
+        nonlocal count
+        for row in _rows(read(), len(header), refused):
+            count += 1
+            yield row
+
+    used, names = _used_columns(header, counted()), _unique_names(header)
+    rows = StreamedRows(count, lambda: (_only(row, used) for row in _rows(read(), len(header), [])))
+    return Table(tuple(names[at] for at in used), rows, refused)
+
+
+def _rows(records: Iterable[Record], width: int, refused: list[RefusedRow]) -> Iterator[Row]:
+    is_first = True
     for line, last_line, record in records:
         cells = list(record)
         while len(cells) > width and _is_blank(cells[-1]):
             cells.pop()
-        if all(map(_is_blank, cells)) or (not rows and all(_is_blank(c) or _HASHTAG.match(str(c)) for c in cells)):
+        if all(map(_is_blank, cells)) or (is_first and all(_is_blank(c) or _HASHTAG.match(str(c)) for c in cells)):
             continue
         if len(cells) == width:
-            rows.append(Row(line, tuple(cells)))
+            is_first = False
+            yield Row(line, tuple(cells))
             continue
         reason = f"the row has {len(cells)} cells and the header {width}"
         reason += f"; it continues to line {last_line}: is a quote not closed?" if last_line > line else ""
         refused.append(RefusedRow(line, reason, tuple(cells)))
-    used = [at for at in range(width) if not _is_blank(header[at]) or any(not _is_blank(r.cells[at]) for r in rows)]
-    if len(used) < width:
-        rows = [Row(row.line, tuple(row.cells[at] for at in used)) for row in rows]
-    names = _unique_names(header)
-    return Table(tuple(names[at] for at in used), rows, refused)
+
+
+def _used_columns(header: Sequence[Any], rows: Iterable[Row]) -> list[int]:
+    """The columns with a header or a cell. Reads all rows."""
+    used = [not _is_blank(cell) for cell in header]
+    nameless = [at for at, is_used in enumerate(used) if not is_used]
+    for row in rows:
+        for at in nameless:
+            used[at] = used[at] or not _is_blank(row.cells[at])
+    return [at for at, is_used in enumerate(used) if is_used]
+
+
+def _only(row: Row, columns: Sequence[int]) -> Row:
+    return Row(row.line, tuple(row.cells[at] for at in columns))
 
 
 def plain_cell(value: Any) -> Any:
@@ -103,8 +157,6 @@ def plain_cell(value: Any) -> Any:
 
 def items_from_table(table: Table, context: Context) -> list[FeedItem]:
     """The products in a table's rows. Raises UnreadableFeed when no column holds the id, the title or the price."""
-    if len(table.rows) + len(table.refused) > MAX_ITEMS:
-        raise UnreadableFeed(f"the file has more than {MAX_ITEMS} rows")
     rows = [(row.line, dict(_flat(dict(zip(table.columns, row.cells, strict=True)))), "") for row in table.rows]
     rows += [(each.line, dict(zip(table.columns, each.cells, strict=False)), each.reason) for each in table.refused]
     names = dict.fromkeys(name for _, cells, _ in rows for name in cells)

@@ -29,7 +29,6 @@ log = logger("tables")
 
 POLL_SECONDS = 1.0
 RETRY_SECONDS = 5.0
-MAX_FILE_BYTES = 1024 * 1024 * 1024
 # Rows that are written before other requests have their turn.
 BATCH = 250
 # So many changed rows are written in one transaction. An edit with more is written in several.
@@ -132,27 +131,26 @@ class TableLoader:
 
     async def _load(self) -> None:
         documents: list[Document] = []
-        fault = ""
+        fault = seen = ""
         try:
             documents = await load(
                 self._declaration.location,
                 FORMATS[self._declaration.table.format],
                 lambda progress: log.debug("table fetching", table=self._declaration.name, detail=progress),
                 allow_loopback=self._allow_loopback,
-                max_bytes=MAX_FILE_BYTES,
             )
+            seen = await asyncio.to_thread(_fingerprint, self._declaration, documents, "")
+            if (await self.status()).fingerprint == seen:
+                return
+            await self._replace_rows(documents, seen)
         except UnreadableFeed as error:
             fault = str(error)
         except OSError as error:
             fault = f"the file cannot be read: {error.strerror or error}"
-        seen = await asyncio.to_thread(_fingerprint, self._declaration, documents, fault)
-        if (await self.status()).fingerprint == seen:
-            return
-        if not fault:
-            try:
-                await self._replace_rows(documents, seen)
-            except UnreadableFeed as error:
-                fault = str(error)
+        if fault and not seen:
+            seen = _fingerprint(self._declaration, [], fault)
+            if (await self.status()).fingerprint == seen:
+                return
         if fault:
             log.error("table refused", table=self._declaration.name, reason=fault)
             await self._write([], [], seen=seen, seen_at=clock.iso(clock.now()), fault=fault)
@@ -169,7 +167,8 @@ class TableLoader:
             gone = await self._catalogue.digests(connection)
         changed: list[Item] = []
         total, done, valid = len(table.rows), 0, 0
-        for rows in batches(table.rows):
+        parts = batches(table.rows)
+        while rows := await asyncio.to_thread(next, parts, ()):
             items, new = await asyncio.to_thread(_read, reader, rows, gone)
             valid, done = valid + len(items), done + len(rows)
             changed += new
@@ -248,7 +247,8 @@ def _fingerprint(declaration: Declaration, documents: list[Document], fault: str
     """Changes with the content and with how it is read."""
     seen = blake2b(declaration.fingerprint + fault.encode(), digest_size=16)
     for document in documents:
-        seen.update(document.body)
+        for chunk in document.chunks():
+            seen.update(chunk)
     return seen.hexdigest()
 
 

@@ -1,8 +1,9 @@
 """Rows of a table as items of its catalogue: the schema, the values, and why a row is refused."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -139,8 +140,10 @@ def items_from_rows(
     return TableItems(items, sorted(reader.refused, key=lambda each: each.line))
 
 
-def batches(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:
-    return (rows[start : start + BATCH] for start in range(0, len(rows), BATCH))
+def batches(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
+    remaining = iter(rows)
+    while part := list(islice(remaining, BATCH)):
+        yield part
 
 
 def cell_value(field: Field, cell: Any) -> Any:

@@ -1,47 +1,70 @@
 """CSV and other delimited text with a header."""
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.tables import Table, build_table
+from tollhouse.catalogue.importers.tables import Record, Table, build_table, stream_table
 from tollhouse.csv_text import read_cell
 
 _DELIMITERS = (",", ";", "\t", "|")
 # So many records decide which delimiter a file has.
-_SAMPLE_RECORDS = 200
+_SAMPLE_RECORDS, _SAMPLE_LINES = 200, 2_000
 _MAX_COLUMNS = 500
 _MAX_CELL = 400_000
 
-Record = tuple[int, int, list[str]]
-
 
 def read_csv(documents: list[Document], context: Context) -> Table:
-    """The rows under the header. Raises UnreadableFeed."""
-    return read_delimited(documents[0].text(context.mapping.encoding), context.mapping.delimiter)
+    """The rows under the header; those of a large file are read anew in each iteration. Raises UnreadableFeed."""
+    encoding, delimiter = context.mapping.encoding, context.mapping.delimiter
+    read_lines = documents[0].lines(encoding)
+    if read_lines is None:
+        return read_delimited(documents[0].text(encoding), delimiter)
+    try:
+        sign = delimiter or detect_delimiter("".join(islice(read_lines(), _SAMPLE_LINES)))
+        header = _header(_records(read_lines(), sign))
+        return stream_table(header, lambda: _below_header(read_lines(), sign))
+    except UnicodeDecodeError:
+        # Of another encoding, which only the whole text can show.
+        return read_delimited(documents[0].text(encoding), delimiter)
+
+
+def delimiter_of(document: Document) -> str:
+    """The delimiter of a document, from its first lines where it is large. Raises UnreadableFeed."""
+    read_lines = document.lines()
+    if read_lines:
+        try:
+            return detect_delimiter("".join(islice(read_lines(), _SAMPLE_LINES)))
+        except UnicodeDecodeError:
+            pass
+    return detect_delimiter(document.text())
 
 
 def read_delimited(text: str, delimiter: str = "") -> Table:
     """The rows of delimited text; the delimiter is detected where it is not given. Raises UnreadableFeed."""
-    if not delimiter:
-        delimiter = detect_delimiter(text)
-    records = _records(text, delimiter)
-    # The limit is the whole process's: other readers keep theirs.
-    usual = csv.field_size_limit(_MAX_CELL)
-    try:
-        header = next((cells for _, _, cells in records if any(map(str.strip, cells))), [])
-        while header and not header[-1].strip():
-            header.pop()
-        if not header:
-            raise UnreadableFeed("the file is empty: there is no column in it")
-        if len(header) > _MAX_COLUMNS:
-            raise UnreadableFeed(f"the header names more than {_MAX_COLUMNS} columns")
-        return build_table(header, records)
-    finally:
-        csv.field_size_limit(usual)
+    records = _records(_lines(text), delimiter or detect_delimiter(text))
+    return build_table(_header(records), records)
+
+
+def _header(records: Iterator[Record]) -> list[str]:
+    """The cells of the first record that is not blank. Raises UnreadableFeed."""
+    header = list(next((cells for _, _, cells in records if any(map(str.strip, cells))), []))
+    while header and not header[-1].strip():
+        header.pop()
+    if not header:
+        raise UnreadableFeed("the file is empty: there is no column in it")
+    if len(header) > _MAX_COLUMNS:
+        raise UnreadableFeed(f"the header names more than {_MAX_COLUMNS} columns")
+    return header
+
+
+def _below_header(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
+    records = _records(lines, delimiter)
+    _header(records)
+    return records
 
 
 def detect_delimiter(text: str) -> str:
@@ -49,7 +72,7 @@ def detect_delimiter(text: str) -> str:
 
     def likeness(delimiter: str) -> tuple[int, int]:
         try:
-            sizes = [len(cells) for _, _, cells in islice(_records(text, delimiter), _SAMPLE_RECORDS) if cells]
+            sizes = [len(cells) for _, _, cells in islice(_records(_lines(text), delimiter), _SAMPLE_RECORDS) if cells]
         except UnreadableFeed:
             return 0, 0
         return (sizes.count(sizes[0]), sizes[0]) if sizes and sizes[0] > 1 else (0, 0)
@@ -57,16 +80,24 @@ def detect_delimiter(text: str) -> str:
     return max(_DELIMITERS, key=likeness)
 
 
-def _records(text: str, delimiter: str) -> Iterator[Record]:
-    lines = text.split("\n" if "\n" in text else "\r")
+def _lines(text: str) -> Iterable[str]:
+    return text.split("\n" if "\n" in text else "\r")
+
+
+def _records(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
+    # The limit is the whole process's: other readers keep theirs.
+    usual = csv.field_size_limit(_MAX_CELL)
     reader = csv.reader((line.rstrip("\r\n") + "\n" for line in lines), delimiter=delimiter)
     first_line = 1
     try:
         for cells in reader:
             yield first_line, reader.line_num, list(map(read_cell, cells))
             first_line = reader.line_num + 1
+            csv.field_size_limit(_MAX_CELL)
     except csv.Error as error:
         raise UnreadableFeed(f"line {reader.line_num}: {error}") from None
+    finally:
+        csv.field_size_limit(usual)
 
 
 register(

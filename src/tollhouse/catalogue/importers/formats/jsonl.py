@@ -1,19 +1,54 @@
 """JSON Lines: an object on each line."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.documents import Document, ReadLines
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.json_text import decode_json
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.tables import RefusedRow, Row, Table
+from tollhouse.catalogue.importers.tables import RefusedRow, Row, StreamedRows, Table
 
 
 def read_jsonl(documents: list[Document], context: Context) -> Table:
-    """A row for each object, a column for each member. Raises UnreadableFeed when no line is an object."""
-    objects: list[tuple[int, dict[str, Any]]] = []
+    """A row for each object, a column for each member. Raises UnreadableFeed when no line is an object.
+
+    The rows of a large file are read anew in each iteration.
+    """
+    document, encoding = documents[0], context.mapping.encoding
+    read_lines = document.lines(encoding)
+    if read_lines:
+        try:
+            return _table(read_lines, is_streamed=True)
+        except UnicodeDecodeError:
+            # Of another encoding, which only the whole text can show.
+            pass
+    lines = document.text(encoding).split("\n")
+    return _table(lambda: iter(lines), is_streamed=False)
+
+
+def _table(read_lines: ReadLines, *, is_streamed: bool) -> Table:
     refused: list[RefusedRow] = []
-    for line, text in enumerate(documents[0].text(context.mapping.encoding).split("\n"), start=1):
+    names: dict[str, None] = {}
+    count = 0
+    for _, members in _objects(read_lines(), refused):
+        names.update(dict.fromkeys(members))
+        count += 1
+    if not count:
+        first = f"; line {refused[0].line} {refused[0].reason}" if refused else ""
+        raise UnreadableFeed(f"no line is a JSON object{first}")
+    if not names:
+        raise UnreadableFeed("no object has a member: there is no column in it")
+
+    def read() -> Iterator[Row]:
+        return (Row(line, [members.get(name) for name in names]) for line, members in _objects(read_lines(), []))
+
+    rows = StreamedRows(count, read)
+    return Table(tuple(names), rows if is_streamed else list(rows), refused)
+
+
+def _objects(lines: Iterable[str], refused: list[RefusedRow]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for line, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
@@ -22,16 +57,9 @@ def read_jsonl(documents: list[Document], context: Context) -> Table:
             refused.append(RefusedRow(line, f"is not JSON: {fault}"))
             continue
         if isinstance(value, dict):
-            objects.append((line, value))
+            yield line, value
         else:
             refused.append(RefusedRow(line, "is not a JSON object"))
-    if not objects:
-        first = f"; line {refused[0].line} {refused[0].reason}" if refused else ""
-        raise UnreadableFeed(f"no line is a JSON object{first}")
-    columns = tuple(dict.fromkeys(name for _, members in objects for name in members))
-    if not columns:
-        raise UnreadableFeed("no object has a member: there is no column in it")
-    return Table(columns, [Row(line, [members.get(name) for name in columns]) for line, members in objects], refused)
 
 
 register(

@@ -15,7 +15,6 @@ from msgspec import Struct, field
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.formats.csv import read_delimited
 from tollhouse.catalogue.importers.items import (
-    MAX_ITEMS,
     Context,
     FeedItem,
     FeedItemError,
@@ -157,8 +156,6 @@ class _XmlReader:
         if self._depth == 1 and local not in _ROOTS:
             raise UnreadableFeed(f"this is not a Merchant feed: its outermost element is {local[:40]!r}")
         if not self._item_depth and local in _ITEMS:
-            if len(self.items) >= MAX_ITEMS:
-                raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
             self.items.append(_Item(self._parser.CurrentLineNumber))
             self._item_depth = self._depth
         elif self._is_member():

@@ -1,0 +1,70 @@
+"""Large files are read line by line, with the same result as if they were read as a whole."""
+
+import gzip
+import json
+
+import pytest
+
+from tollhouse.catalogue.importers import documents
+from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.feed import load, read_table
+from tollhouse.catalogue.importers.formats import FORMATS
+from tollhouse.catalogue.importers.formats.csv import delimiter_of
+from tollhouse.catalogue.importers.items import Context, UnreadableFeed
+from tollhouse.catalogue.importers.tables import StreamedRows
+
+CSV = '\nid,name,,\n#code,#name,,\n1,Caf\u00e9,,\r\n2,"two\nlines",x,\n\n3,too,many,cells,here\n4,\u4e16\u754c,,,,\n'
+JSONL = "".join(json.dumps(each) + "\n" for each in ({"id": 1}, {"id": 2, "name": "Caf\u00e9"}, [1])) + "{broken\n"
+TEXTS = {
+    "csv": CSV.encode(),
+    "csv with a mark": b"\xef\xbb\xbf" + CSV.encode(),
+    "csv in windows-1252": CSV.replace("\u4e16\u754c", "y").encode("cp1252"),
+    "csv in utf-16": CSV.encode("utf-16"),
+    "csv of semicolons": CSV.replace(",", ";").encode(),
+    "jsonl": JSONL.encode(),
+}
+
+
+def content(table):
+    return table.columns, list(table.rows), len(table.rows), table.refused
+
+
+@pytest.mark.parametrize("is_gzip", [False, True])
+@pytest.mark.parametrize("name", TEXTS)
+def test_streamed_table_equals_one_that_is_read_as_a_whole(tmp_path, monkeypatch, name, is_gzip):
+    path, form = tmp_path / "file", FORMATS[name.partition(" ")[0]]
+    path.write_bytes(gzip.compress(TEXTS[name]) if is_gzip else TEXTS[name])
+    whole = read_table([Document(file=path)], form, Context())
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    streamed = read_table([Document(file=path)], form, Context())
+    assert isinstance(streamed.rows, StreamedRows) == (name not in ("csv in windows-1252", "csv in utf-16"))
+    assert content(streamed) == content(whole)
+    assert content(streamed) == content(whole)
+    assert len(whole.rows) > 1
+    if name.startswith("csv"):
+        assert delimiter_of(Document(file=path)) == (";" if "semicolons" in name else ",")
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (gzip.compress(CSV.encode())[:-9], "gzip"),
+        (b"id,name\n1,a\0b\n", "zero bytes"),
+        (b"\n \n", "empty"),
+    ],
+)
+def test_streamed_file_that_is_unreadable_is_refused(tmp_path, monkeypatch, raw, reason):
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableFeed, match=reason):
+        read_table([Document(file=path)], FORMATS["csv"], Context())
+
+
+async def test_file_of_more_bytes_and_rows_than_a_fetched_feed_may_have_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_BYTES", 1_000)
+    monkeypatch.setattr("tollhouse.catalogue.importers.feed.MAX_ITEMS", 3)
+    path = tmp_path / "file.csv"
+    path.write_text("id,title,price\n" + "".join(f"p{n},Cloud,{n}\n" for n in range(500)))
+    loaded = await load(path, FORMATS["csv"], print)
+    assert len(read_table(loaded, FORMATS["csv"], Context()).rows) == 500
