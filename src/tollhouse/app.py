@@ -32,6 +32,7 @@ from tollhouse.console.status import StatusBoard
 from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
+from tollhouse.http.graceful_stop import GracefulStop
 from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.paid_paths import with_paid_paths
@@ -71,7 +72,9 @@ def create() -> Application:
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
-    return Application(lambda: serving(settings), _operator_listener(settings), _idle_connections(settings))
+    connections = _idle_connections(settings)
+    stop = GracefulStop(connections.ports)
+    return Application(lambda: serving(settings), _operator_listener(settings), connections, stop)
 
 
 def _operator_listener(settings: Settings) -> Listener | None:

@@ -41,6 +41,7 @@ CODES: dict[str, tuple[int, str]] = {
     "upstream-unavailable": (502, "Upstream unavailable"),
     "upstream-suspended": (503, "Upstream suspended"),
     "upstream-timeout": (504, "Upstream timeout"),
+    "overloaded": (503, "Server overloaded"),
     "indexing": (503, "Table being indexed"),
     "not-configured": (503, "Not configured"),
     "payment-pending": (503, "Payment pending"),

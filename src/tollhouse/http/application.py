@@ -13,6 +13,8 @@ from tollhouse.config.loader import metrics_folder
 from tollhouse.config.settings import SettingError
 from tollhouse.errors import Problem
 from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer
+from tollhouse.http.graceful_stop import GracefulStop
+from tollhouse.http.load_shedding import QueueOfLoop, refuse
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
 from tollhouse.http.response import render_problem, send_response
 from tollhouse.http.server import Server
@@ -36,14 +38,21 @@ class Application:
     It starts with the lifespan of the ASGI server, with `async with`, or with the first request, where an application
     that mounts it forwards no lifespan. Started so, it stops when the event loop ends.
     `operator_listener` listens for the operator as well, on an address of its own. `connections` bounds idle ones.
+    `stop` ends the open ones before the ASGI server stops.
     """
 
     def __init__(
-        self, serving: Serving, operator_listener: Listener | None = None, connections: IdleConnections = NO_BOUND
+        self,
+        serving: Serving,
+        operator_listener: Listener | None = None,
+        connections: IdleConnections = NO_BOUND,
+        stop: GracefulStop | None = None,
     ) -> None:
         self._serving = serving
         self._operator_listener = operator_listener
         self._connections = connections
+        self._stop = stop
+        self._queue = QueueOfLoop()
         self._server: Server | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._running: asyncio.Task[None] | None = None
@@ -87,6 +96,11 @@ class Application:
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, *, is_for_operator: bool = False) -> None:
         """Handle one HTTP request, and start the server first if nothing has."""
+        if self._stop and self._stop.is_begun:
+            send = self._stop.closing(send)
+        if not is_for_operator and self._queue.is_overdue(scope["path"]):
+            await refuse(scope, receive, send)
+            return
         if self._server is None or self._loop is not asyncio.get_running_loop():
             try:
                 await self._start_late()
@@ -163,6 +177,8 @@ class Application:
                 log.exception("start-up failed")
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             return
+        if self._stop:
+            self._stop.install()
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.__aexit__()

@@ -32,7 +32,7 @@ class IdleConnections:
     """Closes the idle connections of an address beyond `limit`, those of `trusted` proxies aside."""
 
     def __init__(self, ports: Iterable[int], limit: int, trusted: Sequence[IPv4Network | IPv6Network]) -> None:
-        self._ports = frozenset(ports)
+        self.ports = frozenset(ports)
         self._limit = limit
         self._trusted = trusted
         self._in_flight: set[Peer] = set()
@@ -50,7 +50,7 @@ class IdleConnections:
 
     async def run(self) -> None:
         """Look at the connections every second, until cancelled."""
-        if not self._ports:
+        if not self.ports:
             return
         # Kept open, because there may be no descriptor left when one is needed.
         nothing, spare = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
@@ -101,7 +101,7 @@ class IdleConnections:
     def _peer(self, connection: socket.socket) -> Peer | None:
         """The client of a connection that one of our listeners accepted, unless it is a trusted proxy."""
         with contextlib.suppress(OSError):
-            if connection.getsockname()[1] not in self._ports:
+            if connection.getsockname()[1] not in self.ports:
                 return None
             address, port = connection.getpeername()[:2]
             if not any(_address(address) in network for network in self._trusted):
@@ -147,6 +147,18 @@ def _opened(descriptor: int, spare: int) -> Iterator[socket.socket | None]:
     finally:
         if connection is not None:
             connection.detach()
+
+
+def open_sockets() -> Iterator[socket.socket]:
+    """Every TCP socket of this process, one after another; each is only valid until the next."""
+    spare = os.open(os.devnull, os.O_RDONLY)
+    try:
+        for descriptor in _descriptors():
+            with _opened(descriptor, spare) as connection:
+                if connection is not None:
+                    yield connection
+    finally:
+        os.close(spare)
 
 
 def split_address(address: str) -> tuple[str, int]:

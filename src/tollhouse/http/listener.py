@@ -13,7 +13,9 @@ from granian.server.embed import Server as EmbeddedServer
 from tollhouse.http.connections import split_address
 from tollhouse.http.request import Receive, Scope, Send
 
-BACKLOG = 2_048
+BACKLOG = 4_096
+CONNECTIONS = 32_768
+"""Most connections of one process. Granian leaves more in the kernel's queue, where they get no answer."""
 
 
 def reading(idle_timeout_seconds: int) -> dict[str, Any]:

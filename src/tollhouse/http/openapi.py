@@ -28,7 +28,7 @@ _AGENT_SCHEMES: Json = {
 
 _PROBLEM = {"$ref": f"{PLACE}Problem"}
 _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
-               "storage-unavailable")  # fmt: skip
+               "storage-unavailable", "overloaded")  # fmt: skip
 
 
 def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> Json:

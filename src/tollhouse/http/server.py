@@ -11,6 +11,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.call_record import UNROUTED, record_call
 from tollhouse.http.client_address import address_reader
 from tollhouse.http.endpoint import Response
+from tollhouse.http.load_shedding import QueueOfThreads
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, check_upgrade, drain_body
 from tollhouse.http.response import opens_page, render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
@@ -63,6 +64,7 @@ class Server:
         self._recorder = recorder or Recorder()
         self._address = address_reader(settings.trusted_networks())
         self._admission = admission
+        self._threads = QueueOfThreads()
         self._router = router
         self._hosts = hosts
         self._operator_router = operator_router or Router()
@@ -100,7 +102,8 @@ class Server:
                 if route.endpoint.passes_through:
                     check_upgrade(request)
                 call = Call(self._settings, request, route, parameters)
-                admitted = await self._admission.admit(call)
+                with self._threads.handling(f"{route.service.name} {route.endpoint.id}", request.path):
+                    admitted = await self._admission.admit(call)
         except Problem as problem:
             refusal = problem
             if route is None:

@@ -1,0 +1,168 @@
+"""Load shedding: above capacity, requests that waited too long are refused, so that the others are answered in time.
+
+The time in a queue decides, as in CoDel (RFC 8289). A burst is worked off; where the queue has been long for a while,
+requests are refused before any work is done for them. There are two queues: that of the event loop, and that of the
+threads in which searches run.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from time import perf_counter
+
+from prometheus_client import Counter
+
+from tollhouse.errors import Problem
+from tollhouse.http.request import HttpRequest, Receive, Scope, Send, drain_body
+from tollhouse.http.response import render_problem, send_response
+from tollhouse.logs import logger
+
+log = logger("http")
+
+TARGET_SECONDS = 0.01
+TARGET_REQUESTS = 4
+"""A queue of so many average requests is short, too, however long they take."""
+INTERVAL_SECONDS = 0.5
+FEWEST_AT_ONCE = 8
+REMEMBER_SECONDS = 1.0
+RETRY_AFTER_SECONDS = 1
+LOG_SECONDS = 10.0
+_SMOOTHING = 0.05
+
+_EXEMPT = ("/health", "/metrics", "/status", "/status.json")
+_SHED = Counter("tollhouse_requests_shed", "Requests refused because the process was overloaded")
+
+
+class QueueOfLoop:
+    """Which requests are refused because they waited for their turn in the event loop."""
+
+    def __init__(self) -> None:
+        # When a callback was put at the end of the loop's queue. What begins before it runs has waited since then.
+        self._probed_at: float | None = None
+        self._ended_at = 0.0
+        self._short_at = 0.0
+        self._begun = self._refused = 0
+        self._request_seconds = 0.0
+        self._unlogged = 0
+        self._logged_at = 0.0
+
+    def is_overdue(self, path: str) -> bool:
+        """Whether to refuse a request that begins now; to be called once for each."""
+        now = perf_counter()
+        if self._probed_at is None:
+            if now - self._ended_at > INTERVAL_SECONDS:
+                # Nothing began meanwhile.
+                self._short_at = now
+            self._probed_at, self._begun, self._refused = now, 0, 0
+            asyncio.get_running_loop().call_soon(self._end_probe)
+        elif now - self._short_at > INTERVAL_SECONDS and now - self._probed_at > self._target() and is_shed(path):
+            self._refused += 1
+            return True
+        self._begun += 1
+        return False
+
+    def _target(self) -> float:
+        return max(TARGET_SECONDS, TARGET_REQUESTS * self._request_seconds)
+
+    def _end_probe(self) -> None:
+        assert self._probed_at is not None, "a probe ends once"
+        now = self._ended_at = perf_counter()
+        waited, self._probed_at = now - self._probed_at, None
+        if waited <= self._target():
+            self._short_at = now
+        if not self._refused:
+            mean = waited / self._begun
+            self._request_seconds += _SMOOTHING * (mean - self._request_seconds) if self._request_seconds else mean
+            return
+        _SHED.inc(self._refused)
+        self._unlogged += self._refused
+        if now - self._logged_at > LOG_SECONDS:
+            log.warning("overloaded, requests refused", count=self._unlogged, waited_seconds=round(waited, 3))
+            self._logged_at, self._unlogged = now, 0
+
+
+class _Operation:
+    """The requests of one operation that are being handled, and how long the last ones took, in seconds."""
+
+    __slots__ = ("in_progress", "seconds")
+
+    def __init__(self) -> None:
+        self.in_progress = 0
+        self.seconds = 0.0
+
+
+class QueueOfThreads:
+    """Which requests are refused because others wait for a thread already.
+
+    An operation that takes long for another reason, such as a payment, and one that needs no thread are not affected
+    while the queue is short; FEWEST_AT_ONCE of each are handled in any case.
+    """
+
+    def __init__(self) -> None:
+        self._operations: dict[str, _Operation] = {}
+        self._in_progress = 0
+        self._probed_at: float | None = None
+        self._short_at = 0.0
+        self._refused_at = -REMEMBER_SECONDS
+
+    @contextlib.contextmanager
+    def handling(self, operation: str, path: str) -> Iterator[None]:
+        """Count a request of the operation while the block runs. Raises Problem `overloaded`."""
+        now = perf_counter()
+        known = self._operations.get(operation)
+        if known is None:
+            known = self._operations[operation] = _Operation()
+        if self._is_overdue(known, now) and is_shed(path):
+            self._refused_at = now
+            _SHED.inc()
+            raise overloaded()
+        known.in_progress += 1
+        self._in_progress += 1
+        try:
+            yield
+        finally:
+            known.in_progress -= 1
+            self._in_progress -= 1
+            known.seconds += _SMOOTHING * (perf_counter() - now - known.seconds)
+
+    def _is_overdue(self, operation: _Operation, now: float) -> bool:
+        if self._in_progress < FEWEST_AT_ONCE:
+            if self._probed_at is None:
+                self._short_at = now
+            return False
+        if self._probed_at is None:
+            self._probed_at = now
+            loop = asyncio.get_running_loop()
+            loop.run_in_executor(None, perf_counter).add_done_callback(self._end_probe)
+        if operation.in_progress < FEWEST_AT_ONCE or operation.seconds < TARGET_SECONDS:
+            return False
+        # Once requests are refused the queue is short. If they were no longer refused then, it would grow again.
+        return now - self._short_at > INTERVAL_SECONDS or now - self._refused_at < REMEMBER_SECONDS
+
+    def _end_probe(self, begun: asyncio.Future[float]) -> None:
+        assert self._probed_at is not None, "a probe ends once"
+        if not begun.cancelled() and begun.result() - self._probed_at <= TARGET_SECONDS:
+            self._short_at = perf_counter()
+        self._probed_at = None
+
+
+def is_shed(path: str) -> bool:
+    """Whether requests for this path are refused at all: health, status, metrics and the operator's pages are not."""
+    return not path.endswith(_EXEMPT) and "/operator" not in path
+
+
+def overloaded() -> Problem:
+    """The problem of a request that is refused."""
+    return Problem(
+        "overloaded",
+        f"The server has more requests than it can answer. This one cost nothing. Retry after {RETRY_AFTER_SECONDS} s.",
+        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
+        retry_after_seconds=RETRY_AFTER_SECONDS,
+    )
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer 503 `overloaded`."""
+    request = HttpRequest(scope, receive)
+    await drain_body(request)
+    await send_response(render_problem(overloaded(), request.id), [], request, send)
