@@ -36,7 +36,7 @@ def start_server(recorded_data: Path, tmp_path_factory: pytest.TempPathFactory) 
     def start(*arguments: object, home: Path | None = None, is_recorded: bool = True, **options: object) -> Server:
         folder = home or tmp_path_factory.mktemp("server")
         if is_recorded and not (folder / "data").exists():
-            shutil.copytree(recorded_data, folder / "data")
+            shutil.copytree(recorded_data, folder / "data", symlinks=True)
         elif not (folder / "data").exists():
             migrated_copy(folder / "data")
         flags = ["--recorded"] if is_recorded else []
