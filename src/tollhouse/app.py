@@ -207,19 +207,24 @@ async def _sweep_ledger(context: AppContext) -> None:
 
 
 async def do_background_work(context: AppContext, services: Sequence[Service]) -> None:
-    """Run the jobs of the server and its services that no other process runs, until cancelled."""
-    works: list[Work] = [partial(_beat, context), partial(_sweep_ledger, context), context.webhooks.run_deliveries]
+    """Deliver webhooks, and run the jobs of the server and its services that no other process runs, until cancelled."""
+    works: list[Work] = [partial(_beat, context), partial(_sweep_ledger, context), context.webhooks.maintain]
     if context.deposits is not None:
         works.append(context.deposits.monitor)
     if context.per_request.x402 is not None:
-        works += [context.per_request.x402.run_recovery, context.per_request.x402.monitor]
+        x402 = context.per_request.x402
+        works += [x402.run_recovery, x402.run_retention, x402.monitor]
     jobs = build_jobs(
         [
             *((SERVER, work) for work in works),
             *((service.name, work) for service in services for work in service.leader_tasks),
         ]
     )
-    await run_jobs(context.database, Path(context.settings.data_dir), context.incidents, jobs)
+    folder = Path(context.settings.data_dir)
+    await asyncio.gather(
+        run_jobs(context.database, folder, context.incidents, jobs),
+        run_forever(context.incidents, SERVER, context.webhooks.run_deliveries),
+    )
 
 
 def chosen(settings: Settings, services: Mapping[str, Open] | None = None) -> list[str]:

@@ -37,6 +37,7 @@ class Sender:
             return await outbox.put(transaction, "mattress", kind, {"number": number}, f"prod_{number}", **options)
 
     async def deliveries(self, **options: Any) -> list[Delivery]:
+        await self.webhooks.fan_out()
         return await self.webhooks.deliveries.newest(**options)
 
     async def endpoint(self, endpoint_id: str) -> Endpoint:

@@ -1,7 +1,7 @@
 import asyncio
 import json
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from itertools import pairwise
@@ -260,6 +260,7 @@ async def test_gone_disables_the_endpoint_and_parks_what_it_misses(sender, hook)
 async def test_removed_endpoint_is_told_nothing_more(sender, hook):
     made = await sender.register(hook.url())
     await sender.put()
+    assert [one.state for one in await sender.deliveries()] == ["pending"]
     assert await sender.change(sender.webhooks.subscriptions.remove, made.endpoint.id)
     assert not await sender.change(sender.webhooks.subscriptions.remove, made.endpoint.id)
     assert await sender.webhooks.deliver_due(clock.seconds() + HOUR) == 0
@@ -361,13 +362,17 @@ async def test_secrets_that_an_earlier_version_stored_are_encrypted(sender, hook
     made = await sender.register(hook.url())
     async with sender.database.writing() as transaction:
         await transaction.execute(text("UPDATE webhook_endpoint SET secret = :secret"), {"secret": made.secret})
-    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
+    delivering = asyncio.gather(sender.webhooks.run_deliveries(), sender.webhooks.maintain())
     await sender.put()
     await until(lambda: hook.taken)
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
     assert is_signed(hook.taken[0], made.secret)
     assert (await secrets_of(sender))[made.endpoint.id][0].startswith("enc1:")
+
+
+async def _is(value: Awaitable[object], expected: object) -> bool:
+    return await value == expected
 
 
 async def secrets_of(sender) -> dict[str, tuple[str, str]]:
@@ -484,13 +489,16 @@ async def test_old_events_are_forgotten_with_all_about_them(sender, hook, monkey
     told, now = len(hook.told), clock.seconds()
     monkeypatch.setattr(clock, "seconds", lambda: now + 31 * 24 * HOUR)
     hook.modes = {"/bad": "hang"}
-    delivering = asyncio.create_task(sender.webhooks.run_deliveries())
+    delivering = asyncio.gather(sender.webhooks.run_deliveries(), sender.webhooks.maintain())
     await until(lambda: len(hook.told) > told)
     hook.modes = {}
-    # Forgetting comes before the next look.
     await sender.put(3)
     await until(lambda: len(hook.taken) == 2)
-    assert [one.subject_id for one in await sender.deliveries()] == ["prod_3", "prod_2"]
+
+    async def subjects() -> list[str]:
+        return [one.subject_id for one in await sender.deliveries()]
+
+    await until(lambda: _is(subjects(), ["prod_3", "prod_2"]))
     delivering.cancel()
     await asyncio.gather(delivering, return_exceptions=True)
 

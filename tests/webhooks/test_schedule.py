@@ -13,8 +13,8 @@ from tollhouse.webhooks.schedule import (
 NOW = 1_780_000_000.0
 
 
-def waiting(name, *, is_suspect=False, is_proven=True, in_flight=0, served_at=0):
-    return Waiting(name, is_suspect, is_proven, in_flight, served_at)
+def waiting(name, *, is_suspect=False, is_proven=True, in_flight=0, since=0):
+    return Waiting(name, is_suspect, is_proven, in_flight, since)
 
 
 @pytest.mark.parametrize("tries", range(1, 10))
@@ -47,7 +47,7 @@ def test_retry_after_is_read_as_seconds_or_a_date(header, seconds):
 
 
 def test_line_is_served_one_by_one_the_longest_unserved_first():
-    line = [waiting("a", served_at=3), waiting("b", served_at=1), waiting("c", served_at=2)]
+    line = [waiting("a", since=3), waiting("b", since=1), waiting("c", since=2)]
     assert allocate(line, Capacity(overall=2), 0, 0) == {"b": 1, "c": 1}
     assert allocate(line, Capacity(overall=4), 0, 0) == {"b": 2, "c": 1, "a": 1}
 
@@ -60,7 +60,7 @@ def test_no_endpoint_gets_more_than_its_share():
 
 
 def test_suspects_together_leave_room_for_the_others():
-    line = [waiting(f"dead{number}", is_suspect=True) for number in range(500)] + [waiting("well", served_at=9)]
+    line = [waiting(f"dead{number}", is_suspect=True) for number in range(500)] + [waiting("well", since=9)]
     given = allocate(line, Capacity(overall=20, suspects=10), 0, 0)
     assert given.pop("well") == 8
     assert sum(given.values()) == 10

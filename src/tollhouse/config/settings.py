@@ -181,6 +181,7 @@ class X402Settings(Section):
     x402_facilitator_url: HttpUrl = setting("", "URL of a remote facilitator; empty: the built-in one")
     x402_facilitator_auth: str = setting("", "Bearer token for the remote facilitator", "secret")
     x402_facilitator_key: PrivateKey = setting("", "Private key of the built-in facilitator; it pays the gas", "secret")
+    x402_retention_days: PositiveInt = setting(400, "Days until settled payments and their receipts are deleted")
     x402_contract_wallets: bool = setting(False, "Accept payments from contract wallets, whose code uses gas")
     x402_6492_factories: tuple[Address, ...] = setting((), "Contracts that may be called to deploy a payer's wallet")
     x402_max_gas_usd: Decimal | None = setting(None, "Most that the gas of one payment may cost; unset: the price")
@@ -217,6 +218,7 @@ class WebhookSettings(Section):
     """Webhooks."""
 
     webhook_allow_loopback: bool = setting(False, "For development: allow webhooks to this machine, over `http://` too")
+    webhook_retention_days: PositiveInt = setting(30, "Days until events and the record of deliveries are deleted")
 
 
 SECTIONS: tuple[type[Section], ...] = (

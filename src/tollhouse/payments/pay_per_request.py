@@ -160,4 +160,5 @@ def _terms(settings: Settings) -> Terms:
         asset=settings.usdc_address,
         pay_to=settings.x402_pay_to,
         receipt_key=parse_private_key(settings.x402_facilitator_key).secret if settings.x402_facilitator_key else b"",
+        retention_days=settings.x402_retention_days,
     )

@@ -9,15 +9,14 @@ from hashlib import sha256
 from time import perf_counter
 from typing import Literal
 
-import httpx2
 from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.logs import logger
 from tollhouse.storage.secret_box import SecretBox, UnreadableSecretError
+from tollhouse.webhooks.posting import Answer, BrokenAnswer, Poster, TlsFailed
 from tollhouse.webhooks.schedule import parse_retry_after
 from tollhouse.webhooks.target_validation import TargetRefused
-from tollhouse.webhooks.transport import TlsFailed, VettedTransport
 
 PREFIX = "whsec_"
 
@@ -42,10 +41,6 @@ def _decode_secret(key: str) -> bytes:
 
 
 log = logger("webhooks")
-
-# The body is ignored. If it is read to its end, the connection can be reused.
-BODY_BYTES = 4_096
-BODY_SECONDS = 1.0
 
 Failure = Literal["timeout", "connection", "tls", "address", "protocol", "redirect", "gone", "status", "secret",
                   "internal"]  # fmt: skip
@@ -87,36 +82,34 @@ class Outcome(Struct, frozen=True):
 class Sender:
     """Makes attempts over connections that go to validated addresses only."""
 
-    def __init__(self, transport: VettedTransport, attempt_seconds: float, box: SecretBox) -> None:
-        self._transport = transport
+    def __init__(self, poster: Poster, attempt_seconds: float, box: SecretBox) -> None:
+        self._poster = poster
         self._box = box
         self._attempt_seconds = attempt_seconds
 
     async def send(self, job: Job, at: float) -> Outcome:
         """Try once. `at` is the timestamp of the signature. Raises nothing except when cancelled."""
         begun = perf_counter()
-        response: httpx2.Response | None = None
+        answer: Answer | None = None
         failure: Failure | None = None
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                response = await self._transport.handle_async_request(self._request(job, at))
-                await _drain(response)
+                answer = await self._poster.post(job.url, self._headers(job, at), job.body)
         except UnreadableSecretError as error:
             log.error("delivery not signed", endpoint=job.endpoint_id, error=str(error))  # noqa: TRY400 - no trace
             failure = "secret"
         except Exception as error:  # noqa: BLE001 - any error of a receiver fails this attempt only
             failure = _classify_error(error)
-        if response is None:
+        if answer is None:
             return Outcome(job, at, perf_counter() - begun, failure=failure)
-        # Once there is a status, the result is known, however the body ends.
-        status, header = response.status_code, response.headers.get("retry-after")
-        retry_after = None if status // 100 == 2 else parse_retry_after(header, at)
+        status = answer.status
+        retry_after = None if status // 100 == 2 else parse_retry_after(answer.retry_after, at)
         return Outcome(job, at, perf_counter() - begun, status, _classify_status(status), retry_after)
 
-    def _request(self, job: Job, at: float) -> httpx2.Request:
+    def _headers(self, job: Job, at: float) -> dict[str, str]:
         timestamp = int(at)
         keys = [self._box.open(secret, job.endpoint_id) for secret in job.secrets]
-        headers = {
+        return {
             "Content-Type": "application/json",
             "User-Agent": f"tollhouse/{__version__}",
             "Accept-Encoding": "identity",
@@ -124,20 +117,6 @@ class Sender:
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signatures(job.event_id, timestamp, job.body, keys),
         }
-        return httpx2.Request("POST", job.url, headers=headers, content=job.body)
-
-
-async def _drain(response: httpx2.Response) -> None:
-    """Read a little of the body, then close: a connection with an unread body is not reused."""
-    received = 0
-    try:
-        async with asyncio.timeout(BODY_SECONDS):
-            async for chunk in response.aiter_raw():
-                received += len(chunk)
-                if received > BODY_BYTES:
-                    break
-    finally:
-        await response.aclose()
 
 
 def _classify_status(status: int) -> Failure | None:
@@ -152,13 +131,13 @@ def _classify_error(error: Exception) -> Failure:
     match error:
         case TargetRefused():
             return "address"
-        case TimeoutError() | httpx2.TimeoutException():
+        case TimeoutError():
             return "timeout"
         case TlsFailed():
             return "tls"
-        case httpx2.RemoteProtocolError() | httpx2.ReadError():
+        case BrokenAnswer():
             return "protocol"
-        case httpx2.TransportError():
+        case OSError():
             return "connection"
         case _:
             log.error("delivery attempt failed unexpectedly", kind=type(error).__name__, error=str(error)[:300])

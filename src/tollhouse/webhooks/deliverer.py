@@ -13,12 +13,22 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
-from tollhouse.webhooks import store
+from tollhouse.webhooks import outbox, store
 from tollhouse.webhooks.attempt import Job, Outcome, Sender
-from tollhouse.webhooks.schedule import MAX_HOLD, Capacity, Waiting, allocate, pause_after
-from tollhouse.webhooks.store import State, change_endpoint, delete_before, end_pending
+from tollhouse.webhooks.schedule import MAX_HOLD, Capacity, Waiting, allocate, has_capacity, pause_after
+from tollhouse.webhooks.store import State, change_endpoint, end_pending
 
 log = logger("webhooks")
+
+# Longer than any attempt: while a process lives, no other takes what it is sending.
+LEASE_SECONDS = 60.0
+POLL_SECONDS = 1.0
+STORAGE_PAUSE_SECONDS = 2.0
+GATHER_SECONDS = 0.004
+SLOW_SECONDS = 2.0
+STOP_WITHIN_SECONDS = 3.0
+# How many deliveries of each endpoint are taken at once, where many endpoints have some.
+_AT_ONCE = 4
 
 GONE = "the receiver answered 410 Gone"
 # With these statuses Retry-After concerns the receiver (RFC 9110, RFC 6585), not one message.
@@ -30,10 +40,12 @@ class EndpointResult(Struct):
 
     succeeded_at: float | None = None
     gone_at: float | None = None
+    is_slow: bool = False
     failures: store.Failures = field(default_factory=store.Failures)
 
     def add(self, outcome: Outcome) -> None:
         """Add one more outcome, in the order in which the attempts ended."""
+        self.is_slow = outcome.seconds > SLOW_SECONDS
         if outcome.failure is None:
             self.succeeded_at, self.failures.count = outcome.ended_at, 0
             return
@@ -47,10 +59,12 @@ class EndpointResult(Struct):
             failures.held_until = max(failures.held_until, outcome.ended_at + min(outcome.retry_after, MAX_HOLD))
 
 
-async def settle(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
+async def settle(transaction: Transaction, outcomes: Sequence[Outcome], now: float) -> None:
     """Store the outcomes of attempts. Those whose lease was lost meanwhile are only recorded."""
     if not outcomes:
         return
+    endpoint_ids = sorted({outcome.job.endpoint_id for outcome in outcomes})
+    await store.lock_endpoints(transaction, endpoint_ids)
     attempts = [
         {
             "delivery_id": outcome.job.delivery_id,
@@ -72,8 +86,18 @@ async def settle(transaction: Transaction, outcomes: Sequence[Outcome]) -> None:
     results: dict[str, EndpointResult] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.ended_at):
         results.setdefault(outcome.job.endpoint_id, EndpointResult()).add(outcome)
-    for endpoint_id in sorted(results):
-        await _update_endpoint(transaction, endpoint_id, results[endpoint_id])
+    succeeded = [
+        {"b_id": name, "b_at": result.succeeded_at, "b_slow": int(result.is_slow)}
+        for name, result in results.items()
+        if result.succeeded_at is not None
+    ]
+    await store.mark_succeeded(transaction, succeeded)
+    for endpoint_id, result in results.items():
+        if result.gone_at is not None:
+            await _disable(transaction, endpoint_id, result.gone_at)
+        if result.failures.count:
+            await store.mark_endpoint_failed(transaction, endpoint_id, result.failures)
+    await store.schedule(transaction, endpoint_ids, now)
 
 
 def delivery_update(outcome: Outcome) -> dict[str, Any]:
@@ -93,15 +117,10 @@ def delivery_update(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-async def _update_endpoint(transaction: Transaction, endpoint_id: str, result: EndpointResult) -> None:
-    if result.gone_at is not None:
-        log.warning("endpoint disabled", endpoint=endpoint_id, reason=GONE)
-        await end_pending(transaction, endpoint_id, "parked", "disabled", result.gone_at)
-        await change_endpoint(transaction, endpoint_id, disabled_at=result.gone_at, disabled_reason=GONE)
-    if result.succeeded_at is not None:
-        await store.mark_endpoint_succeeded(transaction, endpoint_id, result.succeeded_at)
-    if result.failures.count:
-        await store.mark_endpoint_failed(transaction, endpoint_id, result.failures)
+async def _disable(transaction: Transaction, endpoint_id: str, now: float) -> None:
+    log.warning("endpoint disabled", endpoint=endpoint_id, reason=GONE)
+    await end_pending(transaction, endpoint_id, "parked", "disabled", now)
+    await change_endpoint(transaction, endpoint_id, disabled_at=now, disabled_reason=GONE)
 
 
 def _error(outcome: Outcome) -> str | None:
@@ -111,19 +130,8 @@ def _error(outcome: Outcome) -> str | None:
     return outcome.failure
 
 
-# Longer than any attempt: while a process lives, no other takes what it is sending.
-LEASE_SECONDS = 60.0
-POLL_SECONDS = 1.0
-STORAGE_PAUSE_SECONDS = 2.0
-SLOW_SECONDS = 2.0
-STOP_WITHIN_SECONDS = 3.0
-RETENTION_DAYS = 30
-DAY_SECONDS = 86_400.0
-DELETE_EVERY_SECONDS = 3_600.0
-
-
 class Deliverer:
-    """Delivers for one process. Several processes on one database share the work by leases."""
+    """Delivers for one process. Several processes on one database share the work by leases of deliveries."""
 
     def __init__(self, database: Database, sender: Sender, capacity: Capacity) -> None:
         self._database = database
@@ -132,10 +140,6 @@ class Deliverer:
         self._running: dict[asyncio.Task[None], Waiting] = {}
         self._outcomes: list[Outcome] = []
         self._ended = asyncio.Event()
-        self._slow: set[str] = set()
-        self._rounds = 0
-        self._served: Counter[str] = Counter()
-        self._delete_at = 0.0
 
     async def run_deliveries(self) -> None:
         """Deliver what is due until cancelled. Attempts in progress then get three seconds."""
@@ -149,87 +153,96 @@ class Deliverer:
     async def deliver_due(self, now: float | None = None) -> int:
         """Deliver all that is due at `now` (seconds since 1970); the number of attempts."""
         moment, made = clock.seconds() if now is None else now, 0
+        await self.fan_out()
         while True:
             made += await self._round(moment)
             if not (self._running or self._outcomes):
                 return made
             await self._wait()
 
+    async def fan_out(self) -> None:
+        """Make the deliveries of all events that are put."""
+        more = True
+        while more:
+            async with self._database.writing() as transaction:
+                more = await outbox.fan_out(transaction)
+
     async def _run_once(self) -> None:
-        now = clock.seconds()
         try:
-            await self._round(now)
-            if now >= self._delete_at:
-                self._delete_at = now + DELETE_EVERY_SECONDS
-                async with self._database.writing() as transaction:
-                    await delete_before(transaction, now - RETENTION_DAYS * DAY_SECONDS)
+            await self._round(clock.seconds())
         except Problem:
             # Results stay in memory and are stored when the storage is available again.
             await asyncio.sleep(STORAGE_PAUSE_SECONDS)
 
     async def _round(self, now: float) -> int:
         """Store outcomes and take due deliveries in one transaction; the number of attempts started."""
-        if not self._outcomes and not await self._has_due_work(now):
+        if not self._outcomes and not await self._has_work(now):
             return 0
         ended, self._outcomes = self._outcomes, []
         try:
             async with self._database.writing() as transaction:
-                await settle(transaction, ended)
+                await settle(transaction, ended, now)
                 jobs = await self._take(transaction, now)
         except BaseException:
             self._outcomes = ended + self._outcomes
             raise
-        self._rounds += 1
         for job, waiting in jobs:
-            self._served[waiting.endpoint_id] = self._rounds
             task = asyncio.create_task(self._attempt(job, now))
             self._running[task] = waiting
             task.add_done_callback(self._end)
         return len(jobs)
 
-    async def _has_due_work(self, now: float) -> bool:
+    async def _has_work(self, now: float) -> bool:
+        """Whether deliveries are due and there is capacity for some. Makes the deliveries of some new events."""
         async with self._database.reading() as connection:
-            return bool(self._allocate(await store.endpoints_with_due(connection, now))[1])
+            has_work = await store.has_work(connection, now)
+        if has_work:
+            async with self._database.writing() as transaction:
+                await outbox.fan_out(transaction)
+        return has_work and len(self._running) < self._capacity.overall
 
     async def _take(self, transaction: Transaction, now: float) -> list[tuple[Job, Waiting]]:
-        line, shares = self._allocate(await store.endpoints_with_due(transaction, now))
-        if not shares:
-            return []
-        rows = await store.take(transaction, shares, now, secrets.token_hex(16), now + LEASE_SECONDS)
-        return [(_job(row, now), line[row.endpoint_id]) for row in rows]
-
-    def _allocate(self, rows: list[Any]) -> tuple[dict[str, Waiting], dict[str, int]]:
-        """The waiting endpoints, and how many attempts each may start."""
-        in_flight = Counter(waiting.endpoint_id for waiting in self._running.values())
+        """Take due deliveries of the endpoints that wait for longest, within the capacity of each."""
         suspects = sum(waiting.is_suspect for waiting in self._running.values())
-        line = {row.id: self._waiting(row, in_flight[row.id]) for row in rows}
-        return line, allocate(list(line.values()), self._capacity, len(self._running), suspects)
-
-    def _waiting(self, row: Any, in_flight: int) -> Waiting:
-        return Waiting(
-            endpoint_id=row.id,
-            is_suspect=row.failing_since is not None or row.id in self._slow,
-            is_proven=row.last_success_at is not None,
-            in_flight=in_flight,
-            served_at=self._served[row.id],
-        )
+        free = self._capacity.overall - len(self._running)
+        free_for_suspects = min(free, self._capacity.suspects - suspects)
+        rows: list[Any] = []
+        for is_suspect, number in ((False, free), (True, free_for_suspects)):
+            if number > 0:
+                limit = max(number // _AT_ONCE, _AT_ONCE)
+                rows += await store.take_endpoints(transaction, now, is_suspect=is_suspect, limit=limit)
+        if not rows:
+            return []
+        in_flight = await store.in_flight(transaction, [row.id for row in rows], now)
+        endpoints = {row.id: row for row in rows}
+        line = {row.id: _waiting(row, in_flight.get(row.id, 0)) for row in rows}
+        shares = allocate(list(line.values()), self._capacity, len(self._running), suspects)
+        until = now + LEASE_SECONDS
+        taken = await store.take(transaction, shares, now, secrets.token_hex(16), until) if shares else []
+        sending = Counter(in_flight) + Counter(row.endpoint_id for row in taken)
+        full = [name for name, one in line.items() if not has_capacity(one, sending[name], self._capacity)]
+        if full:
+            await store.postpone(transaction, full, until)
+        if others := sorted(shares.keys() - set(full)):
+            await store.schedule(transaction, others, now)
+        return [(_job(row, endpoints[row.endpoint_id], now), line[row.endpoint_id]) for row in taken]
 
     async def _attempt(self, job: Job, at: float) -> None:
         outcome = await self._sender.send(job, at)
         self._outcomes.append(outcome)
-        (self._slow.add if outcome.seconds > SLOW_SECONDS else self._slow.discard)(job.endpoint_id)
 
     def _end(self, task: asyncio.Task[None]) -> None:
         self._running.pop(task, None)
         self._ended.set()
 
     async def _wait(self, at_most_seconds: float | None = None) -> None:
-        """Wait until an attempt ends."""
+        """Wait until an attempt ends, and a moment for those that end with it."""
         try:
             async with asyncio.timeout(at_most_seconds):
                 await self._ended.wait()
         except TimeoutError:
             return
+        await asyncio.sleep(GATHER_SECONDS)
         self._ended.clear()
 
     async def _stop(self) -> None:
@@ -243,17 +256,27 @@ class Deliverer:
         # Without the storage they are sent again when their leases expire. Stopping must not fail.
         with suppress(Problem):
             async with self._database.writing() as transaction:
-                await settle(transaction, ended)
+                await settle(transaction, ended, clock.seconds())
 
 
-def _job(row: Any, now: float) -> Job:
-    former = [row.former_secret] if row.former_secret and row.former_until > now else []
+def _waiting(row: Any, in_flight: int) -> Waiting:
+    return Waiting(
+        endpoint_id=row.id,
+        is_suspect=bool(row.is_suspect) or row.failing_since is not None,
+        is_proven=row.last_success_at is not None,
+        in_flight=in_flight,
+        since=row.next_due_at,
+    )
+
+
+def _job(row: Any, endpoint: Any, now: float) -> Job:
+    former = [endpoint.former_secret] if endpoint.former_secret and endpoint.former_until > now else []
     return Job(
         delivery_id=row.id,
         event_id=row.event_id,
         endpoint_id=row.endpoint_id,
-        url=row.url,
-        secrets=(row.secret, *former),
+        url=endpoint.url,
+        secrets=(endpoint.secret, *former),
         body=bytes(row.body),
         tries=row.tries,
         number=row.attempts,

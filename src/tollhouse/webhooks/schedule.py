@@ -58,14 +58,14 @@ class Waiting(Struct, frozen=True):
     """An endpoint with due deliveries.
 
     A suspect failed or was slow last time, so it may hold an attempt for long; so may one that is not proven, because
-    it has never accepted a delivery. `served_at` counts the rounds in which endpoints were served.
+    it has never accepted a delivery. `in_flight` is that of all processes, and `since` when its deliveries were due.
     """
 
     endpoint_id: str
     is_suspect: bool
     is_proven: bool
     in_flight: int
-    served_at: int
+    since: float
 
 
 def allocate(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, suspects_in_flight: int) -> dict[str, int]:
@@ -73,9 +73,9 @@ def allocate(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, sus
     free = capacity.overall - in_flight
     free_for_suspects = min(free, capacity.suspects - suspects_in_flight)
     allotted: dict[str, int] = {}
-    line = sorted(waiting, key=lambda one: (one.in_flight, one.served_at))
+    line = sorted(waiting, key=lambda one: (one.in_flight, one.since))
     while line and free > 0:
-        line = [one for one in line if _has_capacity(one, allotted, capacity)]
+        line = [one for one in line if has_capacity(one, one.in_flight + allotted.get(one.endpoint_id, 0), capacity)]
         for one in line:
             if free <= 0 or (one.is_suspect and free_for_suspects <= 0):
                 continue
@@ -87,6 +87,6 @@ def allocate(waiting: Sequence[Waiting], capacity: Capacity, in_flight: int, sus
     return allotted
 
 
-def _has_capacity(one: Waiting, allotted: dict[str, int], capacity: Capacity) -> bool:
-    limit = capacity.each if one.is_proven and not one.is_suspect else capacity.each_unproven
-    return one.in_flight + allotted.get(one.endpoint_id, 0) < limit
+def has_capacity(one: Waiting, in_flight: int, capacity: Capacity) -> bool:
+    """Whether an endpoint may get one more attempt beside these."""
+    return in_flight < (capacity.each if one.is_proven and not one.is_suspect else capacity.each_unproven)

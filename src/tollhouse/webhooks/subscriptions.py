@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.storage.database import Database, Transaction
-from tollhouse.storage.secret_box import SecretBox
+from tollhouse.storage.secret_box import PREFIX, SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import new_secret
 from tollhouse.webhooks.target_validation import Resolve, TargetRules, validate_target
@@ -119,9 +119,8 @@ class Subscriptions:
 
     async def enable(self, transaction: Transaction, endpoint_id: str) -> Endpoint:
         """Enable a disabled endpoint. Parked deliveries wait for a replay. Raises ValueError."""
-        await store.change_endpoint(
-            transaction, endpoint_id, disabled_at=None, disabled_reason=None, failing_since=None, failures=0
-        )
+        reset = {"disabled_at": None, "disabled_reason": None, "failing_since": None, "failures": 0, "is_suspect": 0}
+        await store.change_endpoint(transaction, endpoint_id, **reset, next_due_at=clock.seconds())
         return await self._known(transaction, endpoint_id)
 
     async def remove(self, transaction: Transaction, endpoint_id: str) -> bool:
@@ -133,7 +132,7 @@ class Subscriptions:
     async def encrypt_stored(self) -> None:
         """Encrypt the secrets that an earlier version stored in clear."""
         async with self._database.writing() as transaction:
-            for row in await store.all_endpoints(transaction):
+            for row in await store.endpoints_in_clear(transaction, PREFIX):
                 stored = {"secret": row.secret, "former_secret": row.former_secret}
                 clear = {name: text for name, text in stored.items() if text and not self._box.is_sealed(text)}
                 if clear:

@@ -1,5 +1,6 @@
 """The webhooks of a server: subscriptions, the record of deliveries, and the delivery loop."""
 
+import asyncio
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -8,16 +9,25 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.config.settings import Settings
+from tollhouse.errors import Problem
+from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.storage.secret_box import SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import Sender
 from tollhouse.webhooks.deliverer import Deliverer
+from tollhouse.webhooks.posting import Poster
 from tollhouse.webhooks.schedule import DEFAULT_CAPACITY, Capacity
 from tollhouse.webhooks.store import State, endpoint_by_id
 from tollhouse.webhooks.subscriptions import Subscriptions
 from tollhouse.webhooks.target_validation import Resolve, SystemResolver, TargetRules
-from tollhouse.webhooks.transport import VettedTransport
+
+log = logger("webhooks")
+
+DAY_SECONDS = 86_400.0
+MAINTAIN_SECONDS = 60.0
+DELETE_EVERY_SECONDS = 3_600.0
+DELETE_PAUSE_SECONDS = 0.02
 
 
 class Attempt(Struct, frozen=True):
@@ -86,7 +96,7 @@ class Deliveries:
         if row is None or endpoint_id not in {None, row.endpoint_id}:
             raise ValueError(f"delivery {delivery_id} does not exist")
         await _check_is_enabled(transaction, row.endpoint_id)
-        await store.replay(transaction, delivery_id, clock.seconds())
+        await store.replay(transaction, delivery_id, row.endpoint_id, clock.seconds())
         attempts = await store.attempts_of(transaction, [delivery_id])
         return _delivery(await store.delivery_by_id(transaction, delivery_id), attempts.get(delivery_id, []))
 
@@ -94,6 +104,17 @@ class Deliveries:
         """Send all parked deliveries of an endpoint made since then; their number. Raises ValueError."""
         await _check_is_enabled(transaction, endpoint_id)
         return await store.replay_parked(transaction, endpoint_id, since, clock.seconds())
+
+    async def delete_before(self, moment: float) -> None:
+        """Delete older events that no delivery waits for, with their records, and endpoints removed before."""
+        more = True
+        while more:
+            async with self._database.writing() as transaction:
+                more = await store.delete_some_before(transaction, moment)
+            # Let others have their turn.
+            await asyncio.sleep(DELETE_PAUSE_SECONDS)
+        async with self._database.writing() as transaction:
+            await store.delete_removed_endpoints(transaction, moment)
 
 
 async def _check_is_enabled(transaction: Transaction, endpoint_id: str) -> None:
@@ -130,18 +151,45 @@ Close = Callable[[], Awaitable[None]]
 class Webhooks:
     """Endpoints, deliveries, and the delivery loop. Add events with `webhooks.outbox`."""
 
-    def __init__(
-        self, subscriptions: Subscriptions, deliveries: Deliveries, deliverer: Deliverer, close: Close
+    def __init__(  # noqa: PLR0913, PLR0917 - its parts
+        self,
+        database: Database,
+        subscriptions: Subscriptions,
+        deliveries: Deliveries,
+        deliverer: Deliverer,
+        retention_seconds: float,
+        close: Close,
     ) -> None:
         self.subscriptions = subscriptions
         self.deliveries = deliveries
+        self._database = database
         self._deliverer = deliverer
+        self._retention_seconds = retention_seconds
         self._close = close
 
     async def run_deliveries(self) -> None:
-        """Deliver what is due until cancelled: a task of the background leader."""
-        await self.subscriptions.encrypt_stored()
+        """Deliver what is due until cancelled. Any number of processes may do so at once."""
         await self._deliverer.run_deliveries()
+
+    async def maintain(self) -> None:
+        """Encrypt stored secrets, then delete what is old, until cancelled: a job of one process."""
+        await self.subscriptions.encrypt_stored()
+        deleted_at = 0.0
+        while True:
+            now = clock.seconds()
+            try:
+                async with self._database.writing() as transaction:
+                    await store.wake_overdue(transaction, now)
+                if now >= deleted_at + DELETE_EVERY_SECONDS:
+                    await self.deliveries.delete_before(now - self._retention_seconds)
+                    deleted_at = now
+            except Problem as problem:
+                log.warning("webhooks not maintained", code=problem.code)
+            await asyncio.sleep(MAINTAIN_SECONDS)
+
+    async def fan_out(self) -> None:
+        """Make the deliveries of all events that are put. `run_deliveries` does so by itself."""
+        await self._deliverer.fan_out()
 
     async def deliver_due(self, now: float | None = None) -> int:
         """Deliver all that is due at `now` (seconds since 1970, by default the present); the number of attempts."""
@@ -163,13 +211,14 @@ def open_webhooks(
     """Build the webhooks. By default names are resolved and certificates verified as this machine does."""
     rules = TargetRules(allow_loopback=settings.webhook_allow_loopback)
     system = SystemResolver()
-    transport = VettedTransport(rules, resolve or system, tls)
+    poster = Poster(rules, resolve or system, tls)
     box = SecretBox(settings)
-    deliverer = Deliverer(database, Sender(transport, capacity.attempt_seconds, box), capacity)
+    deliverer = Deliverer(database, Sender(poster, capacity.attempt_seconds, box), capacity)
 
     async def close() -> None:
-        await transport.aclose()
+        await poster.aclose()
         system.close()
 
     subscriptions = Subscriptions(database, rules, resolve or system, box)
-    return Webhooks(subscriptions, Deliveries(database), deliverer, close)
+    retention_seconds = settings.webhook_retention_days * DAY_SECONDS
+    return Webhooks(database, subscriptions, Deliveries(database), deliverer, retention_seconds, close)

@@ -1,7 +1,7 @@
 """x402 payments: verify, claim once before the request is handled, settle, and store the response until it is sent."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from time import monotonic
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -16,7 +16,7 @@ from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.reorganisation import POLL_SECONDS as MONITOR_SECONDS
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
+from tollhouse.payments.stored_response import DeliveryGrace, StoredResponse
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import (
     Claimed,
@@ -32,6 +32,7 @@ from tollhouse.payments.x402.claims import (
 )
 from tollhouse.payments.x402.headers import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import PaymentMonitor, Reconciliation, reconcile
+from tollhouse.payments.x402.retention import delete_old_payments, delete_old_responses, export_payments
 from tollhouse.payments.x402.store import Attempts, Leases
 from tollhouse.payments.x402.types import (
     EXACT,
@@ -64,7 +65,8 @@ POLL_SECONDS = 0.1
 CHECK_SECONDS = 1.0
 """How often it is checked, before a claim, that the ledger can be written; at once after a failure."""
 ROUND_SECONDS = 2.0
-SWEEP_ROUNDS = 30
+DELETE_RESPONSES_SECONDS = 60.0
+DELETE_PAYMENTS_SECONDS = 3_600.0
 MAX_ROWS = 50
 
 
@@ -72,7 +74,7 @@ class Terms(Struct, frozen=True):
     """How a server is paid: recipient, chain and token. Without `pay_to` it accepts no payment.
 
     Authorizations last `max_timeout_seconds`, those of scheme `upto` `upto_timeout_seconds`. `receipt_key` (32 bytes)
-    signs receipts; empty for none.
+    signs receipts; empty for none. Settled payments are deleted after `retention_days`.
     """
 
     chain_id: int
@@ -81,6 +83,7 @@ class Terms(Struct, frozen=True):
     max_timeout_seconds: int = 60
     upto_timeout_seconds: int = 300
     receipt_key: bytes = b""
+    retention_days: int = 400
 
 
 class X402:
@@ -222,6 +225,10 @@ class X402:
         async with self._database.reading() as connection:
             return [settled_payment_from_row(row) for row in await store.settled(connection, before, limit)]
 
+    def export(self, since: float, until: float) -> AsyncIterator[SettledPayment]:
+        """The payments settled in that time (seconds since 1970), the oldest first, however many they are."""
+        return export_payments(self._database, since, until)
+
     async def reconcile(self) -> Reconciliation:
         """Compare the ledger's payments with the chain. Raises ChainUnavailable."""
         return await reconcile(self._chain, self._ledger)
@@ -245,18 +252,29 @@ class X402:
                 log.warning("payment not resolved", cause=type(outcome).__name__)
 
     async def run_recovery(self) -> None:
-        """Recover every two seconds, and delete stored responses after their time to live."""
-        rounds = 0
+        """Recover every two seconds."""
         while True:
             try:
                 await self.recover()
-                if rounds % SWEEP_ROUNDS == 0:
-                    async with self._database.writing() as transaction:
-                        await store.delete_responses(transaction, clock.seconds() - RESPONSE_TTL_SECONDS)
             except Problem as problem:
                 log.warning("payment recovery failed", code=problem.code)
-            rounds += 1
             await asyncio.sleep(ROUND_SECONDS)
+
+    async def run_retention(self) -> None:
+        """Delete stored responses after their time to live, each minute, and old payments each hour. See retention."""
+        payments_at = 0.0
+        while True:
+            now = clock.seconds()
+            try:
+                await delete_old_responses(self._database)
+                if now >= payments_at + DELETE_PAYMENTS_SECONDS:
+                    payments_at = now
+                    deleted = await delete_old_payments(self._database, self._terms.retention_days)
+                    if deleted:
+                        log.info("old payments deleted", payments=deleted)
+            except Problem as problem:
+                log.warning("payment retention failed", code=problem.code)
+            await asyncio.sleep(DELETE_RESPONSES_SECONDS)
 
     async def close(self) -> None:
         """Wait some seconds for settlements in progress, then cancel them."""

@@ -21,10 +21,14 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
+    bindparam,
     delete,
+    exists,
     func,
     or_,
     select,
+    text,
+    tuple_,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -66,6 +70,12 @@ payment = Table(
     Index("x402_payment_id", "payer", "payment_id", unique=True),
     Index("x402_payment_open", "state", "lease_until"),
     Index("x402_payment_settled", "settled_at"),
+    Index(
+        "x402_payment_answered",
+        "settled_at",
+        postgresql_where=text("answer IS NOT NULL"),
+        sqlite_where=text("answer IS NOT NULL"),
+    ),
 )
 
 attempt = Table(
@@ -77,6 +87,7 @@ attempt = Table(
     Column("tx_hash", String(66), primary_key=True),
     Column("requested_by", String(64), nullable=False),
     Column("sent_at", Double, nullable=False),
+    Index("x402_attempt_sent", "sent_at"),
 )
 
 Key = tuple[str, str]
@@ -177,10 +188,41 @@ async def lapsed(connection: AsyncConnection, now: float, limit: int) -> list[An
     return list(await connection.execute(query.limit(limit)))
 
 
-async def delete_responses(transaction: Transaction, before: float) -> None:
-    """Delete the responses of payments settled before that time."""
-    query = update(payment).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
-    await transaction.execute(query.values(answer=None))
+async def delete_responses(transaction: Transaction, before: float, limit: int) -> int:
+    """Delete at most `limit` responses of payments settled before that time; their number."""
+    old = select(payment.c.payer, payment.c.nonce).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
+    keys = await _keys(transaction, old.order_by(payment.c.settled_at).limit(limit))
+    if keys:
+        await transaction.execute(update(payment).where(_is_key()).values(answer=None), keys)
+    return len(keys)
+
+
+async def delete_settled(transaction: Transaction, keys: Collection[Key]) -> None:
+    """Delete payments that are settled, with the transactions recorded for them. See retention."""
+    values = _bound(keys)
+    is_done = or_(payment.c.state == SETTLED, payment.c.state == DELIVERED)
+    await transaction.execute(delete(attempt).where(_is_attempt()), values)
+    await transaction.execute(delete(payment).where(_is_key(), is_done), values)
+
+
+async def delete_attempts(transaction: Transaction, before: float, limit: int) -> int:
+    """Delete at most `limit` transactions recorded before that time for payments that have no row; their number."""
+    is_ours = and_(payment.c.payer == attempt.c.payer, payment.c.nonce == attempt.c.nonce)
+    old = select(attempt.c.payer, attempt.c.nonce).where(attempt.c.sent_at < before, ~exists().where(is_ours))
+    keys = await _keys(transaction, old.order_by(attempt.c.sent_at).limit(limit))
+    if keys:
+        await transaction.execute(delete(attempt).where(_is_attempt(), attempt.c.sent_at < before), keys)
+    return len(keys)
+
+
+async def settled_between(
+    connection: AsyncConnection, after: tuple[float, str, str], before: float, limit: int
+) -> list[Any]:
+    """Payments settled before that time, the oldest first, that come after this settled_at, payer and nonce."""
+    position = tuple_(payment.c.settled_at, payment.c.payer, payment.c.nonce)
+    query = select(payment).where(payment.c.settled_at >= after[0], payment.c.settled_at < before, position > after)
+    order = payment.c.settled_at, payment.c.payer, payment.c.nonce
+    return list(await connection.execute(query.order_by(*order).limit(limit)))
 
 
 async def pending_settlements(connection: AsyncConnection) -> tuple[int, float | None]:
@@ -275,6 +317,22 @@ async def _open_request(connection: AsyncConnection, key: Key) -> SettleRequest 
 
 def _attempt_is(key: Key) -> tuple[Any, ...]:
     return attempt.c.payer == key[0], attempt.c.nonce == key[1]
+
+
+async def _keys(connection: AsyncConnection, query: Any) -> list[dict[str, str]]:
+    return _bound(dict.fromkeys((row.payer, row.nonce) for row in await connection.execute(query)))
+
+
+def _bound(keys: Iterable[Key]) -> list[dict[str, str]]:
+    return [{"b_payer": payer, "b_nonce": nonce} for payer, nonce in keys]
+
+
+def _is_key() -> Any:
+    return and_(payment.c.payer == bindparam("b_payer"), payment.c.nonce == bindparam("b_nonce"))
+
+
+def _is_attempt() -> Any:
+    return and_(attempt.c.payer == bindparam("b_payer"), attempt.c.nonce == bindparam("b_nonce"))
 
 
 def _is(key: Key) -> Any:

@@ -197,6 +197,7 @@ class AlertEndpoints:
             data = notification(active_alert(row), row.value, clock.seconds())
             event_id = f"alt_test_{secrets.token_hex(12)}"
             await outbox.put(transaction, SERVICE, TEST, data, row.id, event_id, to=row.endpoint_id)
+            await outbox.fan_out(transaction, event_id)
         newest = await self._deliveries.newest(row.endpoint_id)
         return next(delivery for delivery in newest if delivery.event_id == event_id)
 

@@ -1,0 +1,82 @@
+"""What is deleted of x402 payments, and when: in small transactions, so that no payment waits for one.
+
+A settled payment is deleted some days after it was settled, once its authorization has expired. Nothing that protects
+from a replay or that the ledger needs is lost with it:
+
+- An expired authorization is refused before anything else, and by the token contract; so its nonce cannot be used
+  again, also where nothing was taken (scheme `upto`, cost 0) and the chain therefore does not know the nonce.
+- The ledger keeps the transfer `x402:<payer>:<nonce>` permanently. It is entered once, and its memo has what
+  `ledger verify` compares with the chain.
+- Reorganisations are looked for in the transfers of the last hour.
+- Payments that are not settled stay until they are, or until they never can be.
+
+What goes is the receipt (export it before) and the reservation of the payer's own payment identifier.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from tollhouse import clock
+from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
+from tollhouse.payments.x402 import store
+from tollhouse.payments.x402.claims import SettledPayment, settled_payment_from_row
+from tollhouse.payments.x402.headers import decode_payment
+from tollhouse.storage.database import Database
+
+DAY_SECONDS = 86_400.0
+EXPIRED_SECONDS = 3_600.0
+"""How long an authorization has expired before its payment is deleted: more than any clock is wrong."""
+ROWS_AT_ONCE = 100
+PAUSE_SECONDS = 0.02
+_START = (0.0, "", "")
+
+
+async def delete_old_responses(database: Database) -> None:
+    """Delete the responses that their payers no longer can fetch."""
+    before, number = clock.seconds() - RESPONSE_TTL_SECONDS, ROWS_AT_ONCE
+    while number == ROWS_AT_ONCE:
+        async with database.writing() as transaction:
+            number = await store.delete_responses(transaction, before, ROWS_AT_ONCE)
+
+
+async def delete_old_payments(database: Database, retention_days: int) -> int:
+    """Delete settled payments and recorded transactions that are older; the number of payments."""
+    now = clock.seconds()
+    before, deleted = now - retention_days * DAY_SECONDS, 0
+    async for rows in _pages(database, _START, before):
+        keys = [(row.payer, row.nonce) for row in rows if _has_expired(row, now)]
+        if keys:
+            async with database.writing() as transaction:
+                await store.delete_settled(transaction, keys)
+        deleted += len(keys)
+        # Let others have their turn.
+        await asyncio.sleep(PAUSE_SECONDS)
+    number = ROWS_AT_ONCE
+    while number == ROWS_AT_ONCE:
+        async with database.writing() as transaction:
+            number = await store.delete_attempts(transaction, before, ROWS_AT_ONCE)
+        await asyncio.sleep(PAUSE_SECONDS)
+    return deleted
+
+
+async def export_payments(database: Database, since: float, until: float) -> AsyncIterator[SettledPayment]:
+    """The payments settled in that time (seconds since 1970), the oldest first, however many they are."""
+    async for rows in _pages(database, (since, "", ""), until):
+        for row in rows:
+            yield settled_payment_from_row(row)
+
+
+async def _pages(database: Database, after: tuple[float, str, str], before: float) -> AsyncIterator[list[Any]]:
+    while True:
+        async with database.reading() as connection:
+            rows = await store.settled_between(connection, after, before, ROWS_AT_ONCE)
+        if not rows:
+            return
+        yield rows
+        after = rows[-1].settled_at, rows[-1].payer, rows[-1].nonce
+
+
+def _has_expired(row: Any, now: float) -> bool:
+    is_done = row.state in {store.SETTLED, store.DELIVERED} and row.answer is None
+    return is_done and decode_payment(row.payment, row.version).authorization.valid_before < now - EXPIRED_SECONDS
