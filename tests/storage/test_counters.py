@@ -111,6 +111,9 @@ async def test_slots_of_subjects_whose_windows_are_over_are_used_again(tmp_path,
         monkeypatch.setattr(clock, "seconds", lambda moment=moment: moment)
         for number in range(40):
             await count(tallies, f"key_{day}_{number}")
+        if day:
+            for number in range(0, 40, 7):
+                assert (await count(tallies, f"key_{day - 1}_{number}")).day.used == 1
         assert [await used(tallies, f"key_{day}_{number}") for number in range(40)] == [1] * 40
     assert (tmp_path / COUNTS_FILE).stat().st_size < 4_096 + 8 * (1 << 19) + 80 * 176
     await tallies.close()

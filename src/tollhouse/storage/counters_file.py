@@ -82,6 +82,8 @@ class FileCounters:
         # Every write to this descriptor goes to the end of the file.
         self._end = os.open(folder / COUNTS_FILE, os.O_WRONLY | os.O_APPEND)
         self._subjects: dict[str, _Subject] = {}
+        # Only this process changes the slots of a file that is not shared: it need not read them again.
+        self._slots: dict[str, _Slot] = {}
         self._unwritten: dict[str, Tally] = {}
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
@@ -125,9 +127,11 @@ class FileCounters:
         raise TimeoutError("another process holds the lock of a usage count")
 
     def _change(self, subject: str, known: _Subject, rule: Callable[[Tally], Result]) -> Result:
-        slot = self._find(known)
+        slot = self._slots.pop(subject, None) or self._find(known)
         tally = self._unwritten.get(subject) or (slot and slot.tally) or Tally()
         result = rule(tally)
+        if slot and not self._is_shared:
+            self._slots[subject] = slot if slot.tally is tally else slot._replace(tally=tally)
         if not self._store(subject, known, slot, tally):
             self._unwritten[subject] = tally
         elif self._unwritten:
@@ -148,6 +152,7 @@ class FileCounters:
         if at not in {0, known.slot_at}:
             if len(self._subjects) >= MOST_PLACES:
                 self._subjects.clear()
+                self._slots.clear()
             self._subjects[subject] = known._replace(slot_at=at)
         return True
 
@@ -202,6 +207,9 @@ class FileCounters:
             now = clock.seconds()
             chain = self._chain(known.chain_at)
             slot = next((one for one in chain if one.tally is None or one.tally.is_over(now)), None)
+            if slot is not None:
+                # The subject that had it may come back.
+                self._slots.clear()
         if slot is not None:
             packed = _pack(known.digest, slot.next_at, tally)
             if os.pwrite(self._file, packed, slot.at) != len(packed):
