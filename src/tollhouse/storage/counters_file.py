@@ -27,8 +27,8 @@ log = logger("storage")
 COUNTS_FILE = "usage.counts"
 LOCK_SECONDS = 2.0
 """How long a call waits for another process."""
-LOCK_TRIES = 50
-"""How often a lock is tried at once: longer than a change takes."""
+LOCK_TRIES = 8
+"""How often a lock is tried at once, which takes longer than a change: then its holder does not run at the moment."""
 RETRY_SECONDS = 0.001
 MOST_PLACES = 20_000
 MOST_UNWRITTEN = 100_000
@@ -92,7 +92,7 @@ class FileCounters:
         try:
             if not self._is_shared:
                 return self._change(subject, known, rule)
-            if not self._try_lock(known.chain_at):
+            if not self._try_lock(known.chain_at, LOCK_TRIES):
                 await self._wait_for_lock(known.chain_at)
             try:
                 return self._change(subject, known, rule)
@@ -108,8 +108,8 @@ class FileCounters:
         os.close(self._file)
         self._lock.close()
 
-    def _try_lock(self, at: int) -> bool:
-        for _ in range(LOCK_TRIES):
+    def _try_lock(self, at: int, tries: int) -> bool:
+        for _ in range(tries):
             try:
                 fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB, 8, at)
             except (BlockingIOError, PermissionError):
@@ -122,7 +122,7 @@ class FileCounters:
         deadline = loop.time() + LOCK_SECONDS
         while loop.time() < deadline:
             await asyncio.sleep(RETRY_SECONDS)
-            if self._try_lock(at):
+            if self._try_lock(at, 1):
                 return
         raise TimeoutError("another process holds the lock of a usage count")
 
