@@ -1,6 +1,6 @@
 """Overload: requests that arrive at a constant rate, whatever is answered, at .5, 1, 2 and 4 times the capacity.
 
-The capacity is what 16 connections get one request after another. Latency counts from the moment at which a request
+The capacity is what four connections get, too few to be refused. Latency counts from the moment at which a request
 was due. The first two seconds of a rate, in which the server notices, are counted apart. Goals at 2 and 4 times: p99 of
 what is answered at most 4 times that at half of the capacity; 503 with Retry-After within 100 ms for the rest.
 """
@@ -24,7 +24,7 @@ PATH = "/mattress/api/products?limit=20&q=firm+cool+{number}"
 RATES = (0.5, 1, 2, 4)
 SECONDS = 12.0
 SETTLING_SECONDS = 2.0
-CAPACITY_CONNECTIONS = 16
+CAPACITY_CONNECTIONS = 4
 CAPACITY_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 GOAL_RATIO = 4
