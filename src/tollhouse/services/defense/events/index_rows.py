@@ -40,7 +40,7 @@ _DEGREES = 5
 _SIGNIFICANCE_STEP = 25
 _CONFIDENCE_STEPS = 50
 _MOST_SOURCES = 100
-_FATALITY_BUCKETS = 256
+_FATALITY_BUCKETS, _FEW_FATALITIES = 256, 3
 _MOST_BUCKET = 10**14
 
 _TERMS = ("id", "relevance", "words", "entities", "story", "areas", "country_code", "region_key", "buckets", "parts")
@@ -174,9 +174,9 @@ def sort_bucket(sort: Sort, value: int, digits: str) -> int:
         return min(value, ORDERS[sort].largest) // _SIGNIFICANCE_STEP
     if sort == "recent":
         return value // 100
-    # Most events have no deaths: those are divided by their ids.
-    part = _FATALITY_BUCKETS - 1 - int(digits[:2], 16) if value == 0 else _FATALITY_BUCKETS - 1
-    return min(value, ORDERS[sort].largest) * _FATALITY_BUCKETS + part
+    # Many events have no deaths, or the same few: those are divided by their ids.
+    part = int(digits[:2], 16) if value <= _FEW_FATALITIES else 16 * int(digits[0], 16)
+    return min(value, ORDERS[sort].largest) * _FATALITY_BUCKETS + _FATALITY_BUCKETS - 1 - part
 
 
 def minute_bucket(moment: datetime) -> int:
