@@ -19,7 +19,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from time import monotonic, perf_counter, process_time, thread_time
+from time import monotonic, perf_counter, process_time, thread_time, time
 from typing import Any, Self
 
 from catalogue import SHOP, Shop, percentiles
@@ -40,6 +40,8 @@ FILL = 5_000
 # Small change sets, each published on its own, and one large import.
 UPDATES, UPDATED = 30, 500
 IMPORTED = 100_000
+# A database that an earlier run has changed is changed again.
+RUN = int(time())
 
 
 def main() -> None:
@@ -83,6 +85,7 @@ async def measured(folder: Path, size: int) -> dict[str, Any]:
         await readers[1].ask("questions", size)
         figures["memory_mb"] = [await each.ask("memory", size) for each in readers]
         figures["writer_mb"] = memory(os.getpid())
+        print(json.dumps(figures), file=sys.stderr, flush=True)
         with Reader(folder, "memory") as own:
             answered = await own.ask("questions", size)
             figures["baseline_in_memory"] = {
@@ -153,8 +156,8 @@ def batched(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
 
 
 def changed(size: int, rows: int, seed: int) -> Iterator[Item]:
-    """Products with another title and price, spread over all ids."""
-    shop = Shop(seed=1_000 + seed)
+    """Products with another title and price in every run, spread over all ids."""
+    shop = Shop(seed=RUN + seed)
     for number, item in enumerate(shop.items(rows)):
         yield {**item, "id": f"p{(seed * 31 + number * (size // rows)) % size:07d}"}
 
