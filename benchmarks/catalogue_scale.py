@@ -72,7 +72,7 @@ async def measured(folder: Path, size: int) -> dict[str, Any]:
     figures["built_cpu_s"] = round(process_time() - worked, 1)
     following = asyncio.create_task(shop.follow())
     figures["built_s"] = round(perf_counter() - started, 1)
-    figures["index_mb"] = round(sum(path.stat().st_size for path in (folder / "index").glob("*/current/*")) / 1e6)
+    figures["index_mb"] = index_size(folder / "index")
     with contextlib.ExitStack() as stack:
         readers = [stack.enter_context(Reader(folder, "disk")) for _ in range(READERS)]
         figures["start_s"] = [each.ready["start_s"] for each in readers]
@@ -224,6 +224,12 @@ def questions(shop: Catalogue, asked: Sequence[tuple[str, int, int]]) -> dict[st
         worked.append(thread_time() - began)
         taken.append(perf_counter() - started)
     return {**percentiles(taken, worked), "segments": shop._engine.index.searcher.num_segments}  # noqa: SLF001
+
+
+def index_size(folder: Path) -> int:
+    """Megabytes of the newest publication."""
+    current = next(folder.glob("*/current"))
+    return round(sum(path.stat().st_size for path in (current.parent / current.read_text()).iterdir()) / 1e6)
 
 
 def memory(pid: int) -> dict[str, int]:

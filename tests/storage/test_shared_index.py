@@ -1,8 +1,8 @@
 """An index that processes share: one writer, whole publications, and another writer when it ends."""
 
 import os
+import shutil
 import time
-from pathlib import Path
 
 import pytest
 from tantivy import Query
@@ -113,10 +113,24 @@ def test_unreadable_publication_is_reported_as_none(tmp_path):
     put(first, 1)
     first.publish(b"1")
     first.close()
-    fast = next(path for path in Path(tmp_path / "rows" / "current").iterdir() if path.suffix == ".fast")
+    place = tmp_path / "rows" / (tmp_path / "rows" / "current").read_text()
+    fast = next(path for path in place.iterdir() if path.suffix == ".fast")
     os.truncate(fast, 10)
     second = open_index(tmp_path)
     assert (second.about, second.searcher.num_docs, second.take_writer()) == (b"", 0, True)
     put(second, 2)
     second.publish(b"2")
     assert numbers(open_index(tmp_path)) == {2}
+
+
+def test_copied_folder_is_written_on(tmp_path):
+    first = open_index(tmp_path / "one")
+    first.take_writer()
+    put(first, 1)
+    first.publish(b"1")
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    copy = open_index(tmp_path / "two")
+    assert (numbers(copy), copy.take_writer()) == ({1}, True)
+    put(copy, 2)
+    copy.publish(b"2")
+    assert (numbers(open_index(tmp_path / "two")), numbers(open_index(tmp_path / "one"))) == ({2}, {1})

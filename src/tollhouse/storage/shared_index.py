@@ -1,14 +1,14 @@
 """A search index on disk that one process of a machine writes and every process reads.
 
 The writer is the process that holds the folder's lock, until it ends. It changes an index of its own, the work folder,
-and publishes it: a folder of hard links to the index's files, which never changes, and to which the symbolic link
-`current` then points. Readers map the files of a publication into memory, so that processes share one copy of them.
+and publishes it: a folder of hard links to the index's files, which never changes, and which the file `current` then
+names. Readers map the files of a publication into memory, so that processes share one copy of them.
 They see whole publications only, whenever the writer stops.
 
     <layout>/lock           held by the writer
     <layout>/work/          the writer's index
     <layout>/00000017-0a1b/ a publication: segments, meta.json, publication.json
-    <layout>/current        the newest publication
+    <layout>/current        the name of the newest publication
 """
 
 import ctypes
@@ -102,7 +102,7 @@ class SharedIndex:
             return False
         failed = None
         for _ in range(ATTEMPTS):
-            name = _read_link(self._folder / _CURRENT)
+            name = _read_name(self._folder / _CURRENT)
             if name == self._name:
                 return False
             if self._show(name):
@@ -230,10 +230,9 @@ class SharedIndex:
         # A number may come back after publications were lost; a name must not.
         name = f"{number:08d}-{secrets.token_hex(4)}"
         new.rename(self._folder / name)
-        link = self._folder / "next"
-        link.unlink(missing_ok=True)
-        link.symlink_to(name)
-        link.replace(self._folder / _CURRENT)
+        note = self._folder / "next"
+        note.write_text(name, "utf-8")
+        note.replace(self._folder / _CURRENT)
         self.reload()
         for old in stored[: 1 - PUBLICATIONS_KEPT]:
             shutil.rmtree(self._folder / old, ignore_errors=True)
@@ -333,9 +332,9 @@ def _delete_unlocked(folders: Iterable[Path]) -> None:
             lock.close()
 
 
-def _read_link(link: Path) -> str:
-    with suppress(OSError):
-        return str(link.readlink())
+def _read_name(note: Path) -> str:
+    with suppress(OSError, UnicodeDecodeError):
+        return note.read_text("utf-8")
     return ""
 
 
