@@ -90,6 +90,7 @@ _QUALIFIERS, _CLAUSES, _CAUSES, _KILLINGS = map(word_class, ("qualifiers", "clau
 _EPIDEMICS, _PERIODS, _ILLNESSES, _UNREST = map(word_class, ("epidemics", "periods", "illnesses", "unrest"))
 _INTENTS, _ADJECTIVES, _DEADLY, _DEAD_THINGS = map(word_class, ("intents", "adjectives", "deadly_acts", "dead_things"))
 _HOMICIDES, _SENTENCES, _ACHIEVED = map(word_class, ("homicides", "sentences", "achieved"))
+_INQUIRIES, _NOT_DEATHS = map(word_class, ("inquiries", "not_deaths"))
 _FOUND = word_class("found")
 _ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
@@ -185,7 +186,7 @@ class _Reader(Headline):
     def _phrases(self) -> Iterator[_Counted]:
         """As in "claims 5 lives", "double murder", "shooting death of a man", "killing of two", "teen's killing"."""
         for place, word in enumerate(self.words):
-            before, after = self.at(place - 1), self.at(place + 1)
+            after = self.at(place + 1)
             if self._is_doubtful(place):
                 continue
             if word in _MULTIPLES and after in {"murder-suicide", *_HOMICIDES}:
@@ -196,20 +197,40 @@ class _Reader(Headline):
             ):
                 self.used.add(group.start)
                 yield _Counted("killed", (group,), place)
+            elif (
+                word in {"dead", "slain", "murdered"}
+                and place + 1 in self.groups
+                and self.groups[place + 1].number == 1
+                and place not in self.by_end
+                and self.at(place - 1) not in AUXILIARIES
+            ):
+                self.used.add(place + 1)
+                yield _Counted("killed", (self.groups[place + 1],), place)
             elif self._names_killing(place) and after == "of":
                 yield from self._victims("killed", place, place + 2)
             elif word == "body" and _FOUND.intersection(self.words[max(0, place - 4) : place + 7]):
                 yield from self._found_body(place)
-            elif (self._names_killing(place) and before.endswith("'s")) or (
-                word == "death" and before in _DEADLY and after not in {"toll", "threat", "row", "penalty"}
-            ):
+            elif self._is_one_death(place):
                 yield _Counted("killed", (Group(place - 1, place + 1, 1),), place)
+
+    def _is_one_death(self, place: int) -> bool:
+        """Whether a noun tells of one death without "of": "teen's killing", "backpacker murder", "probe into death"."""
+        word, before = self.words[place], self.at(place - 1)
+        if self.at(place + 1) in _NOT_DEATHS or word not in _KILLINGS or before == "to":
+            return False
+        if word == "death" and (before in _DEADLY or self._is_inquired_into(place)):
+            return True
+        return self._names_killing(place) and (before.endswith("'s") or (word != "death" and is_person(before)))
+
+    def _is_inquired_into(self, place: int) -> bool:
+        others = self.words[:place] + self.words[place + 1 :]
+        return bool(_INQUIRIES.intersection(others)) and not _ILLNESSES.intersection(others)
 
     def _found_body(self, place: int) -> Iterator[_Counted]:
         """As in "body of hiker found", "woman's body found"."""
         after = (self.groups.get(start) for start in (place + 2, place + 3) if self.at(place + 1) == "of")
         group = next((one for one in after if one and one.number == 1), None)
-        if group or self.at(place - 1).endswith("'s"):
+        if group or place == 0 or self.at(place - 1).endswith("'s"):
             yield _Counted("killed", (group or Group(place - 1, place + 1, 1),), place)
 
     def _names_killing(self, place: int) -> bool:
@@ -222,6 +243,7 @@ class _Reader(Headline):
         if word in {"death", "deaths"}:
             counted = self.groups.get(place + 2)
             is_violent = bool(_CAUSES.intersection(self.words) or (counted and (counted.number or 0) > 1))
+            is_violent |= self._is_inquired_into(place)
             return before in _DEADLY or (is_violent and (before.endswith("'s") or self.at(place + 1) == "of"))
         return word in _KILLINGS
 
