@@ -29,25 +29,9 @@ from tollhouse.questions.query import (
 
 # Words of a question's form that ask something new of the same rows.
 _NEW_FORMS = {
-    "how_many",
-    "how_much",
-    "which",
-    "who",
-    "where",
-    "when",
-    "list",
-    "average",
-    "median",
-    "sum",
-    "share",
-    "compare",
-    "per",
-    "why",
-    "happened",
-    "summary",
-    "timeline",
-    "difference",
-}
+    "how_many", "how_much", "which", "who", "where", "when", "list", "average", "median", "sum", "share", "compare",
+    "per", "why", "happened", "summary", "timeline", "difference",
+}  # fmt: skip
 
 
 # So many figures before are kept for their sum.

@@ -13,68 +13,15 @@ NUMERIC = frozenset({"number", "money"})
 NEGATIONS = ("not", "without", "except", "neither", "nor")
 COMPARISONS = ("at_least", "at_most", "more", "less", "exactly", "around", "between", "<", ">", "<=", ">=", "~", "=")
 _LIGHT = (
-    "filler",
-    "all",
-    "in",
-    "of",
-    "by",
-    "to",
-    "from",
-    "that",
-    "be",
-    "do",
-    "with",
-    "also",
-    "only",
-    "those",
-    "around",
-)
+    "filler", "all", "in", "of", "by", "to", "from", "that", "be", "do", "with", "also", "only", "those", "around",
+)  # fmt: skip
 # Words that say what kind of question it is; where they stand is kept.
-FORMS = frozenset(
-    {
-        "how_many",
-        "how_much",
-        "which",
-        "who",
-        "where",
-        "when",
-        "why",
-        "happened",
-        "summary",
-        "timeline",
-        "list",
-        "exists",
-        "average",
-        "median",
-        "sum",
-        "share",
-        "compare",
-        "difference",
-        "per",
-        "opinion",
-        "prediction",
-        "advice",
-        "small_talk",
-        "common",
-        "be",
-        "do",
-        "have",
-        "comparative_more",
-        "comparative_less",
-        "those",
-        "what_about",
-        "how",
-        "sort",
-        "whom",
-        "both",
-        "whether",
-        "as_many",
-        "descending",
-        "ascending",
-        "only",
-        "order_by",
-    }
-)
+FORMS = frozenset({
+    "how_many", "how_much", "which", "who", "where", "when", "why", "happened", "summary", "timeline", "list",
+    "exists", "average", "median", "sum", "share", "compare", "difference", "per", "opinion", "prediction", "advice",
+    "small_talk", "common", "be", "do", "have", "comparative_more", "comparative_less", "those", "what_about", "how",
+    "sort", "whom", "both", "whether", "as_many", "descending", "ascending", "only", "order_by",
+})  # fmt: skip
 
 
 class Part(Struct):
@@ -331,13 +278,8 @@ class FrameReader:
     def aside(self) -> Iterator[None]:
         """Read another phrase, with nothing before it, and come back to this one."""
         saved = self._negation, self._conjunction, self._light_since_part, self._both, self._context
-        self._negation, self._conjunction, self._light_since_part, self._both, self._context = (
-            False,
-            "",
-            False,
-            False,
-            "",
-        )
+        self._negation = self._light_since_part = self._both = False
+        self._conjunction = self._context = ""
         yield
         both = self._both
         self._negation, self._conjunction, self._light_since_part, self._both, self._context = saved

@@ -683,13 +683,8 @@ class Relations(Quantities):
         start = self.i
         inner = Frame(kind, is_nested=True)
         saved = self._context, self._conjunction, self._negation, self._light_since_part, self._both
-        self._context, self._conjunction, self._negation, self._light_since_part, self._both = (
-            "",
-            "",
-            False,
-            False,
-            False,
-        )
+        self._negation = self._light_since_part = self._both = False
+        self._conjunction = self._context = ""
         while self.i < len(self.items):
             item = self.items[self.i]
             if item.says("but", ";", "?") or (not inner.has_noun and item.says("to", "from") and inner.parts):

@@ -9,23 +9,9 @@ from tollhouse.questions.linking import Item, Linked, Linker, Meaning, Role
 
 _ENDS = (".", "!", "?", ";", ":")
 _ASKS = (
-    *(
-        "how_many",
-        "how_much",
-        "which",
-        "who",
-        "where",
-        "when",
-        "why",
-        "how",
-        "list",
-        "exists",
-        "average",
-        "median",
-        "sum",
-    ),
-    *("share", "compare", "difference", "happened", "summary", "timeline", "most", "least"),
-)
+    "how_many", "how_much", "which", "who", "where", "when", "why", "how", "list", "exists", "average", "median",
+    "sum", "share", "compare", "difference", "happened", "summary", "timeline", "most", "least",
+)  # fmt: skip
 _WISHES = ("need", "want", "like", "wish", "wonder", "know", "wondering")
 # So many words lead in at most, and so many end a question that ask for consent.
 MOST_LED_IN = 6
