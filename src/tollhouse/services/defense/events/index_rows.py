@@ -21,7 +21,7 @@ from tollhouse.services.defense.events.event import Category, EventEntry, Severi
 from tollhouse.services.defense.events.filter import title_words
 
 # Increase when rows change: an index with another number is built again.
-LAYOUT = "events-1"
+LAYOUT = "events-2"
 
 Sort = Literal["significance", "recent", "fatalities"]
 
