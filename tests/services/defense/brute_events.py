@@ -39,7 +39,7 @@ def made_entry(number: int, chance: Random) -> EventEntry:
         f"conflict_{chance.choice((number, chance.getrandbits(64))):016x}", " ".join(chance.sample(WORDS, 3)),
         moment.date(), chance.choice(get_args(Category)), "",
         Geo(country, region, chance.uniform(-90, 90), chance.choice((-180.0, 180.0, chance.uniform(-180, 180)))),
-        chance.choice((0, 0, 0, 1, 3, 2_000)),
+        chance.choice((0, 0, 0, 1, 3, chance.randrange(2_000))),
         Metrics(chance.randrange(101) / 100, chance.choice(get_args(SeverityTier)), chance.randrange(101) / 100),
         ["https://news.example/1"], chance.choice((1, 1, 2, 5, 400)), None, "not_reported", "url",
     )  # fmt: skip

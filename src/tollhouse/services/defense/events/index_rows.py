@@ -21,7 +21,7 @@ from tollhouse.services.defense.events.event import Category, EventEntry, Severi
 from tollhouse.services.defense.events.filter import title_words
 
 # Increase when rows change: an index with another number is built again.
-LAYOUT = "events-2"
+LAYOUT = "events-3"
 
 Sort = Literal["significance", "recent", "fatalities"]
 
@@ -174,8 +174,8 @@ def sort_bucket(sort: Sort, value: int, digits: str) -> int:
         return min(value, ORDERS[sort].largest) // _SIGNIFICANCE_STEP
     if sort == "recent":
         return value // 100
-    # Many events have no deaths, or the same few: those are divided by their ids.
-    part = int(digits[:2], 16) if value <= _FEW_FATALITIES else 16 * int(digits[0], 16)
+    # Most events have no deaths, and many the same few: those are divided by their ids, into terms of enough rows.
+    part = int(digits[:2], 16) if value == 0 else 16 * int(digits[0], 16) if value <= _FEW_FATALITIES else 0
     return min(value, ORDERS[sort].largest) * _FATALITY_BUCKETS + _FATALITY_BUCKETS - 1 - part
 
 

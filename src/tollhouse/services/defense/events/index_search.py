@@ -334,6 +334,8 @@ class EventView:
             reading = min(reading, sum(count for _, count in terms))
             while reading <= MOST_SHARE * len(self):
                 chosen = _enough(terms, reading)
+                if len(chosen) > MOST_TERMS:
+                    break
                 hits = self._search(
                     [_any([self.term("buckets", term) for term in chosen]), *conditions], order_column(sort), number
                 )
