@@ -3,9 +3,9 @@ from datetime import UTC, date, datetime
 
 import msgspec
 
+from tests.services.defense.served import count_events, survey
 from tollhouse.services.defense.brief.brief import Day, Source, TopStory, build_brief
-from tollhouse.services.defense.brief.capability import survey
-from tollhouse.services.defense.brief.live_events import WHOLE, Coverage, count_events
+from tollhouse.services.defense.brief.live_events import WHOLE, Coverage
 from tollhouse.services.defense.brief.production import bundled_lines
 from tollhouse.services.defense.events.event import Event, Geo, Metrics
 

@@ -1,7 +1,8 @@
 from datetime import UTC, datetime
 
+from tests.services.defense.served import count_events
 from tests.services.defense.test_brief import battle
-from tollhouse.services.defense.brief.live_events import Coverage, EventCounts, count_events, events_live
+from tollhouse.services.defense.brief.live_events import Coverage, EventCounts, events_live
 from tollhouse.services.defense.brief.summary import summarize
 from tollhouse.services.defense.stories.story import Story
 

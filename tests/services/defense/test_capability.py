@@ -4,12 +4,12 @@ from math import sqrt
 import msgspec
 import pytest
 
+from tests.services.defense.served import survey
 from tollhouse.services.defense.brief.capability import (
     area_words,
     capability_gaps,
     gap_score,
     named_areas,
-    survey,
     unmet_request,
 )
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines

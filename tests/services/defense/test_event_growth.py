@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from tantivy import Query
 
 from tests.services.defense.brute_events import NOON, made_entry
+from tests.services.defense.served import index_entries
 from tollhouse.services.defense.events import index_search
 from tollhouse.services.defense.events.index_search import EventView, count_rows
-from tollhouse.services.defense.events.index_updates import index_entries
 from tollhouse.services.defense.events.overview import count_facets
 from tollhouse.services.defense.events.pages import EventsQuery, EventWindow
 

@@ -16,10 +16,10 @@ from tests.services.defense.brute_events import (
     passing,
     place,
 )
+from tests.services.defense.served import index_entries
 from tollhouse.services.defense.chat.snapshot import load_recorded
 from tollhouse.services.defense.events import index_search
 from tollhouse.services.defense.events.event import EventEntry
-from tollhouse.services.defense.events.index_updates import index_entries
 from tollhouse.services.defense.events.overview import count_facets
 from tollhouse.services.defense.events.pages import EventsQuery, EventWindow
 

@@ -2,13 +2,13 @@ from datetime import date
 
 import pytest
 
+from tests.services.defense.served import count_events
 from tollhouse.services.defense.brief.live_events import (
     NO_PREVIOUS,
     NONE_BEFORE,
     WHOLE,
     Change,
     Coverage,
-    count_events,
     events_live,
 )
 from tollhouse.services.defense.events.event import Event, Geo, Metrics

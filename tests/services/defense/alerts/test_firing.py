@@ -10,10 +10,11 @@ from standardwebhooks.webhooks import Webhook
 from tests.servers.processes import run
 from tests.services.defense.alerts.conftest import NOON, SLOT, record
 from tests.services.defense.alerts.dying_monitor import evaluate_once
+from tests.services.defense.served import survey
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
-from tollhouse.services.defense.brief.capability import capability_gaps, survey
+from tollhouse.services.defense.brief.capability import capability_gaps
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.pages import EventsQuery

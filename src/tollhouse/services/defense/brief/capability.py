@@ -18,8 +18,7 @@ used), bombers_nuclear_strike (bought so as not to be used).
 """
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from functools import cache
 from math import sqrt
@@ -100,24 +99,6 @@ def named_areas(event: Event) -> dict[str, list[str]]:
     text = f" {_plain(f'{event.title} {event.subcategory}')} "
     named = ((area, [word for word in words if f" {word} " in text]) for area, words in area_words().items())
     return {area: words for area, words in named if words}
-
-
-def survey(events: Iterable[Event]) -> Battles:
-    """What capability gaps need of the battles among these events."""
-    battles = [event for event in events if event.category == "Battles"]
-    by_area: dict[str, list[tuple[Event, Sequence[str]]]] = {}
-    for event in battles:
-        for area, words in named_areas(event).items():
-            by_area.setdefault(area, []).append((event, words))
-    naming = {
-        area: AreaNaming(
-            len(matches),
-            Counter(word for _, words in matches for word in words),
-            sorted(matches, key=lambda match: (-match[0].metrics.significance, match[0].id))[:SHOWN_EVENTS],
-        )
-        for area, matches in by_area.items()
-    }
-    return Battles(len(battles), max((event.event_date for event in battles), default=None), naming)
 
 
 def demand(naming: AreaNaming, battles: Battles, unmet: float) -> Demand:

@@ -1,13 +1,12 @@
 """What happened in the last 24 hours, counted, and set against the 24 hours before."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from msgspec import Struct
 
 from tollhouse.config.settings import RecordedDay
-from tollhouse.services.defense.events.event import Category, Event, SeverityTier
+from tollhouse.services.defense.events.event import Category, SeverityTier
 
 NO_PREVIOUS = "nothing is stored for the previous 24 hours"
 # A side may lack this share of the other's updates; more makes a change of its own.
@@ -64,11 +63,6 @@ class EventCounts(Struct, frozen=True):
     by_category: Mapping[str, int] = {}
     by_severity: Mapping[str, int] = {}
     by_country: Mapping[str, int] = {}
-
-
-def count_events(events: Iterable[Event]) -> EventCounts:
-    counted = [(event.category, event.metrics.severity_tier, event.geo.country) for event in events]
-    return EventCounts(*(Counter(values) for values in zip(*counted, strict=True))) if counted else EventCounts()
 
 
 def events_live(

@@ -6,7 +6,7 @@ index, and the day before it, of which only counts are served, another.
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -151,15 +151,6 @@ class EventIndex:
         ids = await asyncio.to_thread(_ids_in_countries, self._window.searcher, sorted(countries)) if countries else []
         async for rows in store.rows_by_id(connection, store.EVENTS, state.pool, ids):
             yield rows
-
-
-def index_entries(entries: Iterable[EventEntry]) -> EventView:
-    """An index in memory of these events alone."""
-    index = SharedIndex(None, index_rows.columns(), layout=LAYOUT)
-    for entry in entries:
-        index.writer.add_document(Document.from_dict(window_row(entry, ""), index_rows.columns()))
-    index.publish(b"")
-    return EventView(index.searcher)
 
 
 def window_row(entry: EventEntry, slot: str) -> dict[str, Any]:
