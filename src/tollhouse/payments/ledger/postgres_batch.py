@@ -38,9 +38,6 @@ from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredRespo
 NUMBERS: dict[type[LedgerCommand], int] = {Move: 1, Reserve: 2, Post: 3, Void: 4, Release: 5, Delivered: 6, Sweep: 7}
 _STATES: tuple[State | None, ...] = (None, "pending", "posted", "voided", "settled")
 
-CALL = """SELECT * FROM ledger_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-    $19, $20, $21)"""
-
 
 class Batch:
     """The commands of one batch."""
@@ -55,7 +52,7 @@ class Batch:
         self._rows = [self._row(number, command) for number, command in enumerate(commands, 1)]
 
     def arguments(self, part: int, now: float, stored: set[bytes]) -> tuple[Any, ...]:
-        """The arguments of CALL. Equal bodies are stored once; those whose hash is in `stored` are not sent."""
+        """The arguments of the function. Equal bodies are stored once; those whose hash is in `stored` are not sent."""
         new = {digest: body for body, digest in self._digests.items() if digest not in stored}
         columns = [[row[column] for row in self._rows] for column in range(13)]
         names = list(self._names), list(self._created), list(self._known)
@@ -67,7 +64,7 @@ class Batch:
         return set(self._digests.values())
 
     def results(self, rows: Sequence[Mapping[str, Any]], now: float) -> list[Result]:
-        """One result per command from the rows of CALL."""
+        """One result per command from the rows of `ledger_apply`."""
         return [self._result(command, row, now) for command, row in zip(self.commands, rows, strict=True)]
 
     def _row(self, number: int, command: LedgerCommand) -> tuple[Any, ...]:

@@ -14,7 +14,7 @@ from sqlalchemy.engine import URL
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger.postgres_batch import CALL, Batch
+from tollhouse.payments.ledger.postgres_batch import Batch
 from tollhouse.payments.ledger.store import AUDIT, Store, reach_failpoints, report, unavailable
 from tollhouse.payments.ledger.types import LedgerCommand, LedgerReport, Result, Sweep
 from tollhouse.storage.outages import is_connection_lost, is_outage, may_be_retried
@@ -39,6 +39,8 @@ _LIMITS = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
 
 # With the session of the writing connection, or without: then what is known of it stays.
 RENEW = "SELECT ledger_renew($1, $2, $3)"
+CALL = """SELECT * FROM ledger_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+    $19, $20, $21)"""
 
 
 class PostgresStore(Store):
