@@ -19,11 +19,12 @@ from tollhouse.logs import logger
 
 log = logger("http")
 
-TARGET_SECONDS = 0.01
+TARGET_SECONDS = 0.05
+"""Some hundred quick requests at once wait less."""
 TARGET_REQUESTS = 4
 """A queue of so many average requests is short, too, however long they take."""
 INTERVAL_SECONDS = 0.5
-FEWEST_AT_ONCE = 8
+FEWEST_AT_ONCE = 16
 REMEMBER_SECONDS = 1.0
 RETRY_AFTER_SECONDS = 1
 LOG_SECONDS = 10.0
