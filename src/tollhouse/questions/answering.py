@@ -40,6 +40,7 @@ from tollhouse.questions.query import (
     Test,
 )
 from tollhouse.questions.retrieval import Passages
+from tollhouse.questions.spelling import spellings
 from tollhouse.questions.vocabulary import Dataset
 from tollhouse.questions.wording import Wording
 
@@ -47,6 +48,7 @@ MOST_NAMED = 12
 MOST_CITED = 25
 MOST_IDS = 1_000
 SUGGESTIONS = 2
+_CORRECTABLE: tuple[Reason, ...] = ("unknown_words", "no_text", "not_in_data", "unclear")
 
 
 class Answer(Struct, frozen=True):
@@ -82,7 +84,27 @@ class Engine:
         return read_question(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
 
     def answer(self, text: str, before: Query | None = None) -> Answer:
-        """The answer to a question, after the conversation's previous query."""
+        """The answer to a question, after the conversation's previous query; a refused one is tried without typos."""
+        answer = self._answer(text, before)
+        is_correctable = answer.refusal is not None and answer.refusal.reason in _CORRECTABLE
+        return (self._corrected(text, before) if is_correctable else None) or answer
+
+    def _corrected(self, text: str, before: Query | None) -> Answer | None:
+        """The answer to the only likely spelling that is wholly understood; None where none or several are."""
+        chosen: Answer | None = None
+        for corrected, corrections in spellings(text, self.linker):
+            answer = self._answer(corrected, before)
+            reading = answer.reading
+            if reading is None or reading.guessed or reading.ignored or answer.refusal is not None:
+                continue
+            if chosen is not None and (chosen.value, set(chosen.ids)) != (answer.value, set(answer.ids)):
+                return None
+            noted = f"{answer.text}{_corrections(corrections)}"
+            reading = replace(reading, corrected=(*reading.corrected, *corrections))
+            chosen = chosen or replace(answer, text=noted, reading=reading)
+        return chosen
+
+    def _answer(self, text: str, before: Query | None) -> Answer:
         reading = self.read(text, before)
         if isinstance(reading, Refusal):
             can_open = reading.open is not None and self._can_open(reading.open)
@@ -633,10 +655,12 @@ def _stated(condition: Condition) -> Iterable[Test]:
 def _noted(reading: Reading) -> str:
     """What an answer says of words that were corrected or left out."""
     notes = ["I read this as stated, without a word that I do not know."] if reading.guessed else []
-    notes += [f"“{typed}” was read as “{corrected}”." for typed, corrected in reading.corrected]
-    if reading.ignored:
-        notes.append(f"Not used: {', '.join(f'“{word}”' for word in reading.ignored)}.")
-    return "".join(f" {note}" for note in notes)
+    notes += [f"Not used: {', '.join(f'“{word}”' for word in reading.ignored)}."] if reading.ignored else []
+    return _corrections(reading.corrected) + "".join(f" {note}" for note in notes)
+
+
+def _corrections(corrections: Iterable[tuple[str, str]]) -> str:
+    return "".join(f" “{typed}” was read as “{corrected}”." for typed, corrected in corrections)
 
 
 def _number(value: float | None) -> str:

@@ -165,7 +165,7 @@ class Linker:
         self._link_attributes = {
             (relation.name, item.name): item for relation in declaration.relations for item in relation.link
         }
-        self._words = words
+        self.text_words = words
         self._values = {fold(value) for item in self._attributes.values() for value in item.values}
         self._tree = _Node()
         # Whether the word may be inflected, by word.
@@ -209,7 +209,7 @@ class Linker:
     def is_ordinary(self, word: str) -> bool:
         """Whether a folded word is known from ordinary English or from the texts of the data."""
         forms = (word, word[:-1]) if word.endswith("s") else (word,)
-        return any(form in self._words or form in _ordinary_words() for form in forms)
+        return any(form in self.text_words or form in _ordinary_words() for form in forms)
 
     def link(self, text: str, now: datetime | None = None, hours: int | None = None, *, language: str = "") -> Linked:
         """The best sequence of items for a text, in the language that its words tell if none is given."""

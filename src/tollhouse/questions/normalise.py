@@ -86,7 +86,7 @@ def _raw(text: str) -> list[Token]:
 def languages_of(tokens: list[Token]) -> list[str]:
     """The languages with the most of their own function words, English first."""
     words = [token.folded for token in tokens if token.is_word]
-    counts = {language: sum(word in _function_words(language) for word in words) for language in LANGUAGES}
+    counts = {language: sum(word in function_words(language) for word in words) for language in LANGUAGES}
     return [language for language in LANGUAGES if counts[language] == max(counts.values())]
 
 
@@ -96,7 +96,8 @@ def language_of(tokens: list[Token]) -> str:
 
 
 @cache
-def _function_words(language: str) -> frozenset[str]:
+def function_words(language: str) -> frozenset[str]:
+    """The words of a language's own phrases, without those that ask for advice or an opinion."""
     return frozenset(
         word
         for concept, phrases in language_data()[language].items()
