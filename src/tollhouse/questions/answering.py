@@ -192,7 +192,7 @@ class Engine:
         query = reading.query
         if reading.guessed:
             return reading.ignored[-1]
-        if not isinstance(query, List | Figure | Exists):
+        if not isinstance(query, List | Figure | Exists | Groups):
             return ""
         where, phrases = _without_phrases(query.rows.where)
         return phrases[0] if phrases and self.tables.mask(query.rows.kind, where).any() else ""

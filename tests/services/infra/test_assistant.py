@@ -237,3 +237,9 @@ def test_no_message_breaks_it(assistant, words):
     for each in (answer, again):
         assert each.text
         assert each.kind != "company" or set(each.ids) <= known
+
+
+async def test_places_of_suppliers_are_not_none_for_a_phrase_that_no_link_has():
+    answer = await ask(["Where does OpenAI get its cloud compute from?"])
+    assert answer.refusal is not None
+    assert "“cloud compute”" in answer.text
