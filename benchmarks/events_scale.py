@@ -248,7 +248,10 @@ async def of_index(folder: Path) -> dict[str, Any]:
         facets = await measured(page, with_facets)
         batches = await batches_of(database, world, feed.refresh)
     index = folder / "events-index"
-    disk = sum(path.stat().st_size for path in index.rglob("current/*"))
+    # Publications are hard links of the same files.
+    files = [path.stat() for path in index.rglob("*") if path.is_file()]
+    sizes = {file.st_ino: file.st_size for file in files}
+    disk = sum(sizes.values())
     return {
         "build_s": round(built, 1),
         "build_processor_s": round(built_using, 1),
