@@ -40,7 +40,10 @@ class Life(NamedTuple):
 
 
 class Customer(threading.Thread):
-    """Pays a call and makes a key, one after the other, without a pause, until it is told to stop."""
+    """Pays a call and makes a key, one after the other, until it is told to stop.
+
+    The pauses keep the calls within the limit of a minute, which the new server goes on to count.
+    """
 
     def __init__(self, server: Server, agent: Agent) -> None:
         super().__init__()
@@ -52,7 +55,7 @@ class Customer(threading.Thread):
 
     def run(self) -> None:
         with self.server.client() as client:
-            while not self.enough.is_set():
+            while not self.enough.wait(0.02):
                 headers = self.agent.headers(PATH)
                 answer = client.get(PATH, headers=headers)
                 self.paid.append(headers)

@@ -90,10 +90,12 @@ async def test_delivery_that_a_server_of_an_earlier_version_made_is_sent(sender,
         row |= {"endpoint_id": made.endpoint.id, "created_at": clock.seconds(), "due_at": clock.seconds()}
         await store.insert_deliveries(transaction, [row])
     assert await sender.webhooks.deliver_due() == 0
-    running = asyncio.gather(sender.webhooks.run_deliveries(), sender.webhooks.maintain())
+    # Each is waited for: a gathered pair would be over with the first of them.
+    running = [asyncio.create_task(one) for one in (sender.webhooks.run_deliveries(), sender.webhooks.maintain())]
     await until(lambda: hook.taken)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
 
 
 async def test_old_records_are_deleted_in_small_parts_and_what_waits_stays(sender, hook):
