@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from inspect import isawaitable
+from typing import Any
 
 
 async def until(claim: Callable[[], object | Awaitable[object]], seconds: float = 15.0) -> None:
@@ -13,3 +14,10 @@ async def until(claim: Callable[[], object | Awaitable[object]], seconds: float 
             if await said if isawaitable(said) else said:
                 return
             await asyncio.sleep(0.02)
+
+
+async def stop(*tasks: asyncio.Future[Any]) -> None:
+    """Cancel tasks and wait for each: a cancelled `gather` is over with its first task, and leaves the others open."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from tests.waiting import until
+from tests.waiting import stop, until
 from tests.webhooks.conftest import IMPATIENT, is_signed
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -362,11 +362,10 @@ async def test_secrets_that_an_earlier_version_stored_are_encrypted(sender, hook
     made = await sender.register(hook.url())
     async with sender.database.writing() as transaction:
         await transaction.execute(text("UPDATE webhook_endpoint SET secret = :secret"), {"secret": made.secret})
-    delivering = asyncio.gather(sender.webhooks.run_deliveries(), sender.webhooks.maintain())
+    running = [asyncio.create_task(one) for one in (sender.webhooks.run_deliveries(), sender.webhooks.maintain())]
     await sender.put()
     await until(lambda: hook.taken)
-    delivering.cancel()
-    await asyncio.gather(delivering, return_exceptions=True)
+    await stop(*running)
     assert is_signed(hook.taken[0], made.secret)
     assert (await secrets_of(sender))[made.endpoint.id][0].startswith("enc1:")
 
@@ -428,8 +427,7 @@ async def test_dead_and_slow_receivers_delay_nobody_else(sender, hook):
     await until(lambda: len(hook.taken) == 50)
     assert {told.path for told in hook.taken} == {"/well"}
     assert Counter(told.path for told in hook.told if told.path != "/well").most_common(1)[0][1] <= 2
-    delivering.cancel()
-    await asyncio.gather(delivering, return_exceptions=True)
+    await stop(delivering)
 
 
 @pytest.mark.both_databases
@@ -474,8 +472,7 @@ async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_i
     await until(lambda: len(hook.taken) == 3)
     assert Counter(one.state for one in await sender.deliveries())["delivered"] >= 2
     assert len(hook.told) == 3
-    delivering.cancel()
-    await asyncio.gather(delivering, return_exceptions=True)
+    await stop(delivering)
 
 
 @pytest.mark.both_databases
@@ -489,7 +486,7 @@ async def test_old_events_are_forgotten_with_all_about_them(sender, hook, monkey
     told, now = len(hook.told), clock.seconds()
     monkeypatch.setattr(clock, "seconds", lambda: now + 31 * 24 * HOUR)
     hook.modes = {"/bad": "hang"}
-    delivering = asyncio.gather(sender.webhooks.run_deliveries(), sender.webhooks.maintain())
+    running = [asyncio.create_task(one) for one in (sender.webhooks.run_deliveries(), sender.webhooks.maintain())]
     await until(lambda: len(hook.told) > told)
     hook.modes = {}
     await sender.put(3)
@@ -499,8 +496,7 @@ async def test_old_events_are_forgotten_with_all_about_them(sender, hook, monkey
         return [one.subject_id for one in await sender.deliveries()]
 
     await until(lambda: _is(subjects(), ["prod_3", "prod_2"]))
-    delivering.cancel()
-    await asyncio.gather(delivering, return_exceptions=True)
+    await stop(*running)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from sqlalchemy import func, select, text, update
 
-from tests.waiting import until
+from tests.waiting import stop, until
 from tollhouse import clock
 from tollhouse.webhooks import outbox, store
 
@@ -72,9 +72,7 @@ async def test_endpoint_gets_no_more_at_once_from_many_processes_than_from_one(s
         assert await count(sender, sending) <= 2
         await asyncio.sleep(0.02)
     hook.mode = "ok"
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await stop(*running)
 
 
 def new(sender):
@@ -90,12 +88,9 @@ async def test_delivery_that_a_server_of_an_earlier_version_made_is_sent(sender,
         row |= {"endpoint_id": made.endpoint.id, "created_at": clock.seconds(), "due_at": clock.seconds()}
         await store.insert_deliveries(transaction, [row])
     assert await sender.webhooks.deliver_due() == 0
-    # Each is waited for: a gathered pair would be over with the first of them.
     running = [asyncio.create_task(one) for one in (sender.webhooks.run_deliveries(), sender.webhooks.maintain())]
     await until(lambda: hook.taken)
-    for task in running:
-        task.cancel()
-    await asyncio.gather(*running, return_exceptions=True)
+    await stop(*running)
 
 
 async def test_old_records_are_deleted_in_small_parts_and_what_waits_stays(sender, hook):
