@@ -89,7 +89,7 @@ def test_pages_own_titles_become_those_of_events_and_stories(live, gdelt, slot):
         assert client.get(f"/feeds/stories/{event['story_id']}").json()["title"] == event["title"]
         # The page itself is taken in after the events, so its tone may come a second later.
         poll(lambda: client.get(f"/feeds/stories/{event['story_id']}").json()["tone"] == -3.5)
-        other = poll(lambda: event_of(client, BATTLE))
+        other = poll(lambda: event_of(client, BATTLE), 30)
         assert other["title_basis"] == "url"
         alone = poll(lambda: story_with(client, UNTOLD, q="frigate"))
         assert (alone["event_ids"], alone["category"]) == ([], None)
@@ -127,7 +127,7 @@ def test_feeds_become_stories_and_a_broken_one_stops_nobody(live, gdelt, slot):
             alone = poll(lambda: story_with(client, UNTOLD, q="Idaho"), 30)
             assert alone["title"] == "Submarine Idaho christened at Groton shipyard"
             assert alone["sources"] == ["dispatch.example"]
-            event = poll(lambda: event_of(client, BATTLE))
+            event = poll(lambda: event_of(client, BATTLE), 30)
             told = client.get(f"/feeds/stories/{event['story_id']}").json()
             assert {same, BATTLE} <= {article["url"] for article in told["articles"]}
             assert "dispatch.example" in told["sources"]

@@ -2,7 +2,7 @@
 
 The file is a header, a table of chains, and slots. A subject's digest chooses its chain; a chain's lock is taken for
 one change and ends with its process. A slot is appended when a subject is new, or replaces one of its chain whose
-windows are over. What one process wrote is in the file at once, so that it survives the end of every process.
+windows are over. Processes that share the file write each count at once; one that counts alone writes twice a second.
 """
 
 import asyncio
@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from struct import Struct
 from typing import IO, NamedTuple
@@ -30,7 +31,13 @@ LOCK_SECONDS = 2.0
 LOCK_TRIES = 8
 """How often a lock is tried at once, which takes longer than a change: then its holder does not run at the moment."""
 RETRY_SECONDS = 0.001
+WRITE_SECONDS = 0.5
+"""After a crash, a process that counts alone misses the counts of this time at most."""
+WRITTEN_AT_ONCE = 256
+"""More at once would keep other calls waiting: each takes about 10 microseconds."""
 MOST_PLACES = 20_000
+USUALLY_UNWRITTEN = 4_096
+"""From so many on, a count of another subject writes two, as long as the disk takes them."""
 MOST_UNWRITTEN = 100_000
 
 _MAGIC = b"tollhouse usage counts 1\n"
@@ -82,28 +89,36 @@ class FileCounters:
         # Every write to this descriptor goes to the end of the file.
         self._end = os.open(folder / COUNTS_FILE, os.O_WRONLY | os.O_APPEND)
         self._subjects: dict[str, _Subject] = {}
-        # Only this process changes the slots of a file that is not shared: it need not read them again.
-        self._slots: dict[str, _Slot] = {}
+        # Of a process that counts alone: what the file does not hold yet, and some of what it holds.
         self._unwritten: dict[str, Tally] = {}
+        self._written: dict[str, Tally] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_disk_full = False
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
         """See Counters."""
-        known = self._subjects.get(subject) or _subject(subject)
         try:
             if not self._is_shared:
-                return self._change(subject, known, rule)
+                return rule(self._unwritten.get(subject) or self._load(subject))
+            known = self._subjects.get(subject) or _subject(subject)
             if not self._try_lock(known.chain_at, LOCK_TRIES):
                 await self._wait_for_lock(known.chain_at)
             try:
-                return self._change(subject, known, rule)
+                slot = self._find(known)
+                tally = (slot and slot.tally) or Tally()
+                result = rule(tally)
+                self._store(subject, known, slot, tally)
+                return result
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 8, known.chain_at)
         except OSError as error:
             raise _unavailable(error) from error
 
     async def close(self) -> None:
-        """Unlock the folder."""
-        self._write_unwritten()
+        """Write what is not written, and unlock the folder."""
+        if self._timer:
+            self._timer.cancel()
+        self._write_some(len(self._unwritten))
         os.close(self._end)
         os.close(self._file)
         self._lock.close()
@@ -126,42 +141,56 @@ class FileCounters:
                 return
         raise TimeoutError("another process holds the lock of a usage count")
 
-    def _change(self, subject: str, known: _Subject, rule: Callable[[Tally], Result]) -> Result:
-        slot = self._slots.pop(subject, None) or self._find(known)
-        tally = self._unwritten.get(subject) or (slot and slot.tally) or Tally()
-        result = rule(tally)
-        if slot and not self._is_shared:
-            self._slots[subject] = slot if slot.tally is tally else slot._replace(tally=tally)
-        if not self._store(subject, known, slot, tally):
-            self._unwritten[subject] = tally
-        elif self._unwritten:
-            self._unwritten.pop(subject, None)
-            self._write_unwritten()
-        return result
+    def _load(self, subject: str) -> Tally:
+        """The tally of a subject, which is about to change. Raises OSError."""
+        if len(self._unwritten) >= MOST_UNWRITTEN:
+            raise OSError("too many usage counts are not written")
+        if len(self._unwritten) >= USUALLY_UNWRITTEN and not self._is_disk_full:
+            self._write_some(2)
+        tally = self._written.pop(subject, None)
+        if tally is None:
+            slot = self._find(self._subjects.get(subject) or _subject(subject))
+            tally = (slot and slot.tally) or Tally()
+        self._unwritten[subject] = tally
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write_parts)
+        return tally
 
-    def _store(self, subject: str, known: _Subject, slot: _Slot | None, tally: Tally) -> bool:
-        """Write the tally; whether that was possible. Raises OSError where it cannot be kept in memory."""
-        try:
-            at = self._write(known, slot, tally)
-        except OSError as error:
-            if self._is_shared or len(self._unwritten) >= MOST_UNWRITTEN:
-                raise
-            if not self._unwritten:
-                log.warning("usage counts not written", error=str(error))
-            return False
+    def _write_parts(self, left: int | None = None) -> None:
+        """Write what is unwritten now, in parts between which calls are answered."""
+        left = len(self._unwritten) if left is None else left
+        self._write_some(min(left, WRITTEN_AT_ONCE))
+        left -= WRITTEN_AT_ONCE
+        loop = asyncio.get_running_loop()
+        if left > 0 and not self._is_disk_full:
+            self._timer = loop.call_later(0, self._write_parts, left)
+        else:
+            self._timer = loop.call_later(WRITE_SECONDS, self._write_parts) if self._unwritten else None
+
+    def _write_some(self, most: int) -> None:
+        """Write up to so many counts; those that cannot be written stay. Counting goes on in memory."""
+        for subject in list(islice(self._unwritten, most)):
+            known, tally = self._subjects.get(subject) or _subject(subject), self._unwritten[subject]
+            try:
+                self._store(subject, known, self._find(known), tally)
+            except OSError as error:
+                if not self._is_disk_full:
+                    log.warning("usage counts not written", error=str(error))
+                self._is_disk_full = True
+                return
+            self._is_disk_full = False
+            del self._unwritten[subject]
+            if len(self._written) >= MOST_PLACES:
+                self._written.clear()
+            self._written[subject] = tally
+
+    def _store(self, subject: str, known: _Subject, slot: _Slot | None, tally: Tally) -> None:
+        """Write the tally, and remember where. Raises OSError."""
+        at = self._write(known, slot, tally)
         if at not in {0, known.slot_at}:
             if len(self._subjects) >= MOST_PLACES:
                 self._subjects.clear()
-                self._slots.clear()
             self._subjects[subject] = known._replace(slot_at=at)
-        return True
-
-    def _write_unwritten(self) -> None:
-        waiting, self._unwritten = self._unwritten, {}
-        for subject, tally in waiting.items():
-            known = _subject(subject)
-            if not self._store(subject, known, self._find(known), tally):
-                self._unwritten[subject] = tally
 
     def _find(self, known: _Subject) -> _Slot | None:
         """The subject's slot. Raises OSError."""
@@ -207,9 +236,6 @@ class FileCounters:
             now = clock.seconds()
             chain = self._chain(known.chain_at)
             slot = next((one for one in chain if one.tally is None or one.tally.is_over(now)), None)
-            if slot is not None:
-                # The subject that had it may come back.
-                self._slots.clear()
         if slot is not None:
             packed = _pack(known.digest, slot.next_at, tally)
             if os.pwrite(self._file, packed, slot.at) != len(packed):
