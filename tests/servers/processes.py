@@ -24,6 +24,7 @@ _CONTEXT.set_forkserver_preload(
         "tollhouse.services.studio.service",
         "tests.catalogue.catalogue_process",
         "tests.payments.crashes.paid_app",
+        "tests.payments.deposits.crediting_client",
         "tests.payments.ledger.crash_client",
         "tests.payments.settlement.settling_client",
         "tests.payments.x402.crash_client",

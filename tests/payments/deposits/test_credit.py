@@ -1,5 +1,5 @@
 import asyncio
-import multiprocessing
+import json
 import os
 
 import pytest
@@ -9,8 +9,11 @@ from eth_utils import keccak
 
 from tests.fakes.node import provider
 from tests.fakes.website import Reply
+from tests.payments.deposits.crediting_client import ALICE, CONFIRMATIONS, GO, TERMS, TREASURY, credit_when_told
 from tests.payments.x402.signed_payments import permit, permit_signature, read, upto
 from tests.servers.chain import deploy
+from tests.servers.processes import ForkedProcess
+from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
@@ -19,14 +22,10 @@ from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, 
 from tollhouse.payments.chain.permit2 import settle_call
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
-from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
 
-ALICE, BOB, TREASURY = ACCOUNTS[1], ACCOUNTS[2], ACCOUNTS[5]
-CONFIRMATIONS = 3
-TERMS = DepositTerms(8453, LocalChain.usdc_address, TREASURY.address, CONFIRMATIONS)
+BOB = ACCOUNTS[2]
 QUICK = Limits(attempt_seconds=1.0, deadline_seconds=2.5, retry_pause_seconds=0.01, max_failures=1_000)
 AT_ONCE = 10
 
@@ -117,33 +116,18 @@ async def test_same_deposit_ten_times_at_once_is_credited_once(chain, ledger):
     assert await balance(ledger) == 2_500_000
 
 
-def _credit_in_a_process(database_url, folder, url, tx_hash, start, answers) -> None:
-    async def run() -> None:
-        settings = Settings(database_url=database_url, data_dir=folder)
-        database = open_database(settings)
-        opened = await open_ledger(settings, database)
-        client = ChainClient(url)
-        start.wait(30)
-        credited = await Deposits(client, opened, TERMS).credit(f"of-{ALICE.address}", ALICE.address, tx_hash)
-        answers.put((credited.already_credited, credited.credited_micros))
-        await client.close()
-        await opened.close()
-        await database.close()
-
-    asyncio.run(run())
-
-
 async def test_same_deposit_in_three_processes_is_credited_once(chain, ledger, database_url, tmp_path):
     tx_hash = await sent(chain)
-    spawn = multiprocessing.get_context("spawn")
-    start, answers = spawn.Barrier(3), spawn.Queue()
-    arguments = (database_url, str(tmp_path), chain.url, tx_hash, start, answers)
-    processes = [spawn.Process(target=_credit_in_a_process, args=arguments) for _ in range(3)]
+    logs = [tmp_path / f"log-{number}" for number in range(3)]
+    arguments = (database_url, str(tmp_path), chain.url, tx_hash)
+    processes = [
+        ForkedProcess(credit_when_told, *arguments, log.name, cwd=tmp_path, stdout=log, stderr=log) for log in logs
+    ]
+    await until(lambda: len([*tmp_path.glob("*.ready")]) == len(processes), 60)
+    (tmp_path / GO).touch()
     for process in processes:
-        process.start()
-    told = [await asyncio.to_thread(answers.get, timeout=60) for _ in processes]
-    for process in processes:
-        process.join(30)
+        assert await asyncio.to_thread(process.wait, 60) == 0, [log.read_text() for log in logs]
+    told = [tuple(json.loads((tmp_path / f"{log.name}.json").read_text())) for log in logs]
     assert sorted(told) == [(False, 2_500_000), (True, 2_500_000), (True, 2_500_000)]
     assert await balance(ledger) == 2_500_000
 

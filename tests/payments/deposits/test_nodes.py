@@ -7,7 +7,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from tests.fakes.node import provider
-from tests.payments.deposits.test_credit import ALICE, CONFIRMATIONS, QUICK, TERMS, TREASURY, sent
+from tests.payments.deposits.crediting_client import ALICE, CONFIRMATIONS, TERMS, TREASURY
+from tests.payments.deposits.test_credit import QUICK, sent
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient

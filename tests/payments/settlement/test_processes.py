@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from tests.payments.settlement import conftest
 from tests.payments.settlement.chain_state import reverted, seller_holds, sent
@@ -17,8 +18,10 @@ from tests.payments.settlement.test_upto_settlement import OFFERED, permitted
 from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, read, v1
 from tests.servers.processes import ForkedProcess
 from tests.waiting import until
+from tollhouse.config.settings import Settings
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.x402.types import Requirement, Settled
+from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
 
@@ -104,13 +107,14 @@ async def test_two_processes_with_one_payment_send_it_once(chain, start, make, r
 @pytest.mark.parametrize("is_mined_meanwhile", [True, False])
 @pytest.mark.parametrize(("make", "requirement"), SCHEMES)
 async def test_what_a_dead_process_had_under_way_is_settled_once(
-    chain, start, open_facilitator, database_url, place, is_mined_meanwhile, make, requirement
+    chain, start, open_facilitator, database_url, tmp_path, place, is_mined_meanwhile, make, requirement
 ):
     await chain.mine_every(0)
     payments = [make() for _ in range(3)]
     process = await start(payments, place, requirement)
     await gone(process)
     assert process.process.poll() == EXIT_STATUS
+    await _expire_leases(database_url, tmp_path)
     if is_mined_meanwhile:
         await chain.request("anvil_mine")
     async with open_facilitator(database_url=database_url) as facilitator:
@@ -122,3 +126,11 @@ async def test_what_a_dead_process_had_under_way_is_settled_once(
     assert await seller_holds(chain) == 3 * PRICE
     assert await reverted(chain) == []
     assert conftest.SETTLING.address.lower() in {one["from"].lower() for one in await sent(chain)}
+
+
+async def _expire_leases(database_url: str, folder: Path) -> None:
+    """Let the time pass after which another process may take the place of one that died on PostgreSQL."""
+    database = open_database(Settings(database_url=database_url, data_dir=str(folder)))
+    async with database.writing() as transaction:
+        await transaction.execute(text("UPDATE lease SET expires_at = 0"))
+    await database.close()

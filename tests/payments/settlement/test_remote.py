@@ -123,8 +123,9 @@ async def test_payer_pays_once_and_gets_the_answer_in_every_mode(chain, elsewher
     assert set(amounts) == {str(terms_of(sent)[0])}
 
 
-async def test_transaction_of_another_payment_proves_nothing(chain, elsewhere, server):
+async def test_transaction_of_another_payment_proves_nothing(chain, elsewhere, server, monkeypatch):
     """The facilitator names the transaction of an earlier payment by the same payer, of the same amount."""
+    monkeypatch.setattr("tollhouse.payments.x402.claims.CONFIRM_SECONDS", 0.5)
     await server.settler.unsupported_versions(REQUIREMENT)
     first, second = upto(), upto()
     await bought(server, first)
