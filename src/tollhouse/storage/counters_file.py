@@ -156,14 +156,14 @@ class FileCounters:
             self._timer = asyncio.get_running_loop().call_later(WRITE_SECONDS, self._write_parts)
         return tally
 
-    def _write_parts(self, left: int | None = None) -> None:
+    def _write_parts(self, remaining: int | None = None) -> None:
         """Write what is unwritten now, in parts between which calls are answered."""
-        left = len(self._unwritten) if left is None else left
-        self._write_some(min(left, WRITTEN_AT_ONCE))
-        left -= WRITTEN_AT_ONCE
+        remaining = len(self._unwritten) if remaining is None else remaining
+        self._write_some(min(remaining, WRITTEN_AT_ONCE))
+        remaining -= WRITTEN_AT_ONCE
         loop = asyncio.get_running_loop()
-        if left > 0 and not self._is_disk_full:
-            self._timer = loop.call_later(0, self._write_parts, left)
+        if remaining > 0 and not self._is_disk_full:
+            self._timer = loop.call_later(0, self._write_parts, remaining)
         else:
             self._timer = loop.call_later(WRITE_SECONDS, self._write_parts) if self._unwritten else None
 
