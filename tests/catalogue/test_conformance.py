@@ -113,6 +113,17 @@ def is_ranked(query):
     return query.text is not None and not query.sort
 
 
+def walk(engine, query):
+    """The items of every page, by cursors."""
+    page = engine.find(structs.replace(query, cursor="*"))
+    walked = page.items
+    while page.next_cursor:
+        page = engine.find(structs.replace(query, cursor=page.next_cursor))
+        assert page.items
+        walked += page.items
+    return walked
+
+
 def without_bars(facets):
     return {
         name: (found.min, found.max, sum(bar.count for bar in found.histogram))
@@ -139,6 +150,8 @@ def test_random_queries_match_a_full_scan(history, asked):
             assert len(found.items) == len(right.items)
         else:
             assert found.items == right.items
+            every = structs.replace(query, offset=0, limit=1_000)
+            assert walk(fast, structs.replace(every, limit=max(query.limit, 5))) == plain.find(every).items
         assert list(fast.items(query)) == list(plain.items(query))
 
 
@@ -350,6 +363,14 @@ def test_text_is_completed_to_titles(engine):
         (CatalogueQuery(limit=-1), "limit"),
         (CatalogueQuery(limit=1_001), "limit"),
         (CatalogueQuery(offset=10_001), "offset"),
+        (CatalogueQuery(cursor="*", offset=1), "offset"),
+        (CatalogueQuery(cursor="*", text="cloud"), "cursor"),
+        (CatalogueQuery(cursor="1~x70", sort="brand"), "cursor"),
+        (CatalogueQuery(cursor="x70~x70", sort="price"), "cursor"),
+        (CatalogueQuery(cursor=f"{2**63}~x70", sort="price"), "cursor"),
+        (CatalogueQuery(cursor="nan~x70", sort="rating"), "cursor"),
+        (CatalogueQuery(cursor="x70 TO *~x70"), "cursor"),
+        (CatalogueQuery(cursor="x70"), "cursor"),
         (CatalogueQuery(any_of={"colour": ("red",)}), "colour"),
         (CatalogueQuery(any_of={"brand": ()}), "brand"),
         (CatalogueQuery(any_of={"firmness": ("soft",)}), "firmness"),

@@ -65,6 +65,30 @@ def test_more_equals_than_are_put_in_order_still_come_once_each(monkeypatch, mos
     assert sorted(identity for page in pages for identity in page) == [f"p{n:03d}" for n in range(200)]
 
 
+def test_cursors_reach_every_item_whatever_ids_and_brands_are_written_in():
+    odd = ["a b", "A", "é", 'x"y', "x\\y", "x{y", "a]", "z TO q", "-1", "*", "𝄞", "it's", "a:b", "/r/", "日本 語"]
+    engine = TantivyEngine(SHOP)
+    for some in (odd[::2], odd[1::2]):
+        stock(engine, *(item(name, brand=f"{name} {'x' * 900}") for name in some))
+    for sort in ("", "brand", "-brand", "firmness"):
+        whole = ids(engine.find(CatalogueQuery(sort=sort, limit=100)))
+        walked, cursor = [], "*"
+        while cursor:
+            page = engine.find(CatalogueQuery(sort=sort, limit=2, cursor=cursor))
+            walked, cursor = walked + ids(page), page.next_cursor
+        assert walked == whole
+        assert sorted(walked) == sorted(odd)
+
+
+def test_cursor_continues_after_its_item_although_items_came_and_went():
+    engine = stock(TantivyEngine(SHOP), *(item(f"p{n:03d}", price=n // 10) for n in range(100)))
+    page = engine.find(CatalogueQuery(sort="price", limit=25, cursor="*"))
+    engine.put([item("p000a", price=0)], ["p024", "p030"])
+    engine.publish()
+    page = engine.find(CatalogueQuery(sort="price", limit=25, cursor=page.next_cursor))
+    assert ids(page) == [f"p{n:03d}" for n in range(25, 51) if n != 30]
+
+
 def test_settled_engine_answers_as_before():
     engine = TantivyEngine(SHOP)
     for start in range(10):

@@ -6,12 +6,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from tollhouse.catalogue.cursors import MAX_CURSOR
 from tollhouse.catalogue.query import Suggestion
 from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import Response
 from tollhouse.http.response import compute_etag
 
 Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
+
+Cursor = Annotated[str, Meta(min_length=1, max_length=MAX_CURSOR)]
+ABOUT_CURSOR = Meta(
+    description="`*` for a first page, then `next_cursor` of the page before: reaches every match of an order "
+    "that is not by relevance",
+    examples=["*"],
+)
 
 
 class SimilarQuery(Struct, frozen=True, forbid_unknown_fields=True):

@@ -3,7 +3,8 @@
 A searched field has its stems, and all searched fields share one more column, in which it is quick to see which rows
 have a word at all. A filtered field has its keys or numbers, a counted one its labels, and a sorted one two columns
 that are never empty, one for each direction, so that items without a value come last in both. The column `rows` marks
-every row as a row, and some rows as a sample.
+every row as a row, and some rows as a sample. Ids and sorted texts are written in hexadecimal digits, in the same
+order: the engine reads the end of a range of texts from its query language, which cannot quote one.
 """
 
 from functools import cache, cached_property
@@ -13,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 from tantivy import FieldType as ColumnType
-from tantivy import Order, SchemaBuilder, Searcher
+from tantivy import Index, Order, SchemaBuilder, Searcher
 from tantivy import Query as IndexQuery
 from tantivy import Schema as IndexSchema
 
@@ -23,7 +24,7 @@ from tollhouse.catalogue.schema import Field, FieldType, Schema
 from tollhouse.catalogue.tokens import plain_analyzer, stemming_analyzer
 
 # Increase when columns change: an index with another number is rebuilt.
-LAYOUT = 3
+LAYOUT = 4
 
 STEMS = "s"
 WORDS = "w"
@@ -91,7 +92,10 @@ def build_index_schema(schema: Schema) -> IndexSchema:
 
 def index_row(schema: Schema, item: Item) -> dict[str, Any]:
     """The row of a prepared item: its values by column."""
-    columns: dict[str, Any] = {"id": item["id"], BODY: items.encode_item(items.visible_members(schema, item))}
+    columns: dict[str, Any] = {
+        "id": text_place(item["id"]),
+        BODY: items.encode_item(items.visible_members(schema, item)),
+    }
     columns[ROWS] = [ANY_ROW, SAMPLE] if crc32(item["id"].encode()) % SAMPLED == 0 else ANY_ROW
     texts = {field.name: _searched_text(item.get(field.name)) for field in schema.searched}
     columns |= {stems_column(name): text for name, text in texts.items() if text}
@@ -100,6 +104,11 @@ def index_row(schema: Schema, item: Item) -> dict[str, Any]:
     for field in schema.compared:
         columns |= _compared_columns(field, items.comparable_values(schema, item, field.name), item.get(field.name))
     return columns
+
+
+def text_place(text: str) -> str:
+    """A text as the columns of ids and orders have it: in order like the text itself."""
+    return f"x{text.encode(errors='replace').hex()}"
 
 
 def equal(schema: IndexSchema, kind: FieldType, column: str, value: Comparable) -> IndexQuery:
@@ -151,7 +160,8 @@ def _compared_columns(field: Field, values: list[Comparable], as_written: Any) -
 def _ordering(field: Field, value: Comparable | None, *, is_descending: bool) -> Comparable:
     """The sort value. Numbers are negated for the descending order; text columns are read in reverse instead."""
     if field.type in _TEXTUAL:
-        return ("" if is_descending else _LAST_TEXT) if value is None else value
+        last = "" if is_descending else _LAST_TEXT
+        return text_place(last if value is None else str(value))
     if value is None:
         return _LAST_NUMBER if field.type == "number" else _LAST_WHOLE
     assert not isinstance(value, str)
@@ -182,6 +192,10 @@ class View:
         """The number of rows, including those removed since the last merge."""
         return self.row_count(ROWS, ANY_ROW)
 
+    @cached_property
+    def _parser(self) -> Index:
+        return Index(self.columns)
+
     def count(self, query: IndexQuery) -> int:
         return int(self.aggregate(query, COUNT)[TOTAL]["value"])
 
@@ -198,6 +212,14 @@ class View:
     def aggregate(self, query: IndexQuery, request: dict[str, Any]) -> dict[str, Any]:
         """Run tantivy aggregations over the matching rows."""
         return self.searcher.aggregate(query, request)
+
+    def beyond(self, field: Field, column: str, value: Comparable, *, backwards: bool = False) -> IndexQuery:
+        """Rows with a larger value in a column, or `backwards` a smaller one."""
+        if isinstance(value, str):
+            ends = f"* TO {value}" if backwards else f"{value} TO *"
+            return self._parser.parse_query(f"{column}:{{{ends}}}", [column])
+        stored = ColumnType.Float if field.type == "number" else ColumnType.Integer
+        return IndexQuery.range_query(self.columns, column, stored, value, None, include_lower=False)
 
     def row_count(self, column: str, term: str) -> int:
         """The number of rows with a term, including rows removed since the last merge."""

@@ -6,6 +6,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec import field as member
 
+from tollhouse.catalogue.cursors import FIRST, read_cursor
 from tollhouse.catalogue.items import bound, comparable
 from tollhouse.catalogue.schema import RANGED, Field, Schema
 from tollhouse.errors import invalid_parameter
@@ -44,8 +45,8 @@ class CatalogueQuery(Struct, frozen=True):
     `any_of` and `between` are by field. Each group in `where` needs one of its clauses to hold; a group on one field
     is a filter of that field. If few items have every word of the text, items with some of the words follow, unless
     `every_word` is set. `sort` is a field's name, with a leading `-` for descending order; "" is relevance with a text,
-    else the id. Items without a value come last in both orders, equal ones in order of id. `fields` None returns all
-    members.
+    else the id. Items without a value come last in both orders, equal ones in order of id. `cursor` is "*" for a first
+    page, and then the `next_cursor` of each page; orders by relevance have none. `fields` None returns all members.
     """
 
     text: str | None = None
@@ -57,6 +58,7 @@ class CatalogueQuery(Struct, frozen=True):
     sort: str = ""
     offset: int = 0
     limit: int = 20
+    cursor: str = ""
     fields: tuple[str, ...] | None = None
 
     def check(self, schema: Schema) -> None:
@@ -76,10 +78,21 @@ class CatalogueQuery(Struct, frozen=True):
         for name in self.fields or ():
             if name not in schema.exported:
                 raise invalid_parameter("fields", f"Unknown field {name[:60]!r}.", list(schema.exported))
+        self._check_page(schema)
+
+    def _check_page(self, schema: Schema) -> None:
         if not 0 <= self.limit <= MAX_LIMIT:
             raise invalid_parameter("limit", f"`limit` must be between 0 and {MAX_LIMIT}.")
         if not 0 <= self.offset <= MAX_OFFSET:
             raise invalid_parameter("offset", f"`offset` must be between 0 and {MAX_OFFSET}.")
+        if not self.cursor:
+            return
+        if self.text is not None and not self.sort:
+            raise invalid_parameter("cursor", "A `cursor` needs an order other than relevance: name a `sort`.")
+        if self.offset:
+            raise invalid_parameter("offset", "`offset` cannot be combined with `cursor`.")
+        if self.cursor != FIRST:
+            read_cursor(self.cursor, schema.by_name[self.sort.removeprefix("-") or "id"])
 
 
 class ValueCount(Struct, frozen=True):
@@ -129,12 +142,16 @@ Facet = list[ValueCount] | NumberFacet
 
 
 class SearchResult(Struct, frozen=True):
-    """One page. `total` is exact; each facet is counted without its own filter. `corrected` are typos by word."""
+    """One page. `total` is exact; each facet is counted without its own filter. `corrected` are typos by word.
+
+    `next_cursor` is None on the last page, and where the query has no `cursor`.
+    """
 
     total: int
     items: list[dict[str, Any]]
     facets: dict[str, Facet] = member(default_factory=dict)
     corrected: dict[str, str] = member(default_factory=dict)
+    next_cursor: str | None = None
 
 
 class Suggestion(Struct, frozen=True, omit_defaults=True):

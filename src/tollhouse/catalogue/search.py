@@ -11,6 +11,7 @@ from tantivy import Occur
 from tantivy import Query as IndexQuery
 
 from tollhouse.catalogue import index
+from tollhouse.catalogue.cursors import FIRST, read_cursor, write_cursor
 from tollhouse.catalogue.index import Hit, View
 from tollhouse.catalogue.items import Comparable, Item, bound, comparable, comparable_values
 from tollhouse.catalogue.query import CatalogueQuery, Clause, Range, Value
@@ -92,13 +93,15 @@ def build_conditions(view: View, query: CatalogueQuery, match: Match | None) -> 
     return Conditions(view, match.matches, match.ranking, filters, intervals, match.heads)
 
 
-def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None) -> tuple[int, list[Item]]:
-    """The number of matches (`total` if it is known), and the items of the page."""
+def read_page(where: Conditions, query: CatalogueQuery, total: int | None = None) -> tuple[int, list[Item], str | None]:
+    """The number of matches (`total` if it is known), the items of the page, and the cursor of the next page."""
     view, until = where.view, query.offset + query.limit
     if query.limit and query.text is not None and not query.sort:
-        return _most_relevant(where, until, total, query.offset)
+        return *_most_relevant(where, until, total, query.offset), None
     total = where.count() if total is None else total
-    return total, _by_column(view, where.all, query) if query.limit and query.offset < total else []
+    if not query.limit or query.offset >= total:
+        return total, [], None
+    return total, *_by_column(view, where.all, query)
 
 
 def best_matches(view: View, matching: IndexQuery, limit: int) -> list[Item]:
@@ -170,13 +173,19 @@ def _by_score(view: View, matching: IndexQuery, until: int) -> tuple[int, list[H
     return total, hits
 
 
-def _by_column(view: View, matching: IndexQuery, query: CatalogueQuery) -> list[Item]:
-    """A page ordered by a field. Ties across the end of a page are searched by their value, ordered by id."""
+def _by_column(view: View, matching: IndexQuery, query: CatalogueQuery) -> tuple[list[Item], str | None]:
+    """A page ordered by a field, and the cursor of the next if the query has one.
+
+    Ties across the end of a page are searched by their value, ordered by id.
+    """
     name = query.sort.removeprefix("-") or "id"
     is_descending = query.sort.startswith("-")
     field = view.schema.by_name[name]
     column = index.order_column(name, is_descending=is_descending)
     backwards = is_descending and field.type in ("keyword", "keywords")
+    if query.cursor not in ("", FIRST):
+        after = _after(view, field, column, read_cursor(query.cursor, field), backwards=backwards)
+        matching = all_of([matching, after])
     until = query.offset + query.limit
     many = until + READ_TIES
     hits = _by_sample(view, matching, field, column, many) or view.first(matching, column, many, backwards=backwards)
@@ -195,7 +204,19 @@ def _by_column(view: View, matching: IndexQuery, query: CatalogueQuery) -> list[
             else:
                 items += [view.item(address) for address in _ordered(view, group, start, end)]
         at += len(group)
-    return items
+    if not query.cursor or len(hits) <= until:
+        return items, None
+    return items, write_cursor(hits[until - 1][0], index.text_place(items[-1]["id"]))
+
+
+def _after(view: View, field: Field, column: str, place: tuple[Comparable, str], *, backwards: bool) -> IndexQuery:
+    """Rows after a place in an order: those with later values, and those with the same value and a later id."""
+    value, identity = place
+    parts = [view.beyond(field, column, value, backwards=backwards)]
+    if column != "id":
+        later = view.beyond(view.schema.by_name["id"], "id", identity)
+        parts.append(all_of([index.equal(view.columns, field.type, column, value), later]))
+    return any_of(parts)
 
 
 def _by_sample(view: View, matching: IndexQuery, field: Field, column: str, limit: int) -> list[Hit]:
@@ -278,7 +299,9 @@ def _within(view: View, field: Field, interval: Interval) -> IndexQuery:
 
 def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
     column = index.value_column(field) if field.name != "id" else "id"
-    compared = [value if field.name == "id" else comparable(field.type, value) for value in values]
+    compared = [
+        index.text_place(str(value)) if field.name == "id" else comparable(field.type, value) for value in values
+    ]
     queries = [index.equal(view.columns, field.type, column, value) for value in compared]
     return queries[0] if len(queries) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in queries])
 
@@ -320,4 +343,4 @@ def _alike(view: View, field: Field, value: Comparable) -> IndexQuery:
 
 
 def _this(view: View, identity: str) -> IndexQuery:
-    return IndexQuery.term_query(view.columns, "id", identity.encode(errors="replace").decode(), index_option="basic")
+    return IndexQuery.term_query(view.columns, "id", index.text_place(identity), index_option="basic")

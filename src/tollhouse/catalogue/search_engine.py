@@ -50,11 +50,11 @@ class TantivyEngine:
         """Insert prepared items, replacing those with the same id unless they `are_new`, and remove others."""
         writer = self.index.writer
         for identity in removals:
-            writer.delete_documents_by_term("id", identity)
+            writer.delete_documents_by_term("id", index.text_place(identity))
         for item in upserts:
             # The writer needs more than a kilobyte of memory per removal until it commits.
             if not are_new:
-                writer.delete_documents_by_term("id", item["id"])
+                writer.delete_documents_by_term("id", index.text_place(item["id"]))
             writer.add_document(Document.from_dict(index.index_row(self._schema, item), self._columns))
 
     def clear(self) -> None:
@@ -85,10 +85,10 @@ class TantivyEngine:
         """One page, the exact total and the facets. Raises Problem `invalid-parameter`."""
         where, corrected = self._where(query)
         counts, total = facets.count_facets(where, query)
-        total, items = search.read_page(where, query, total)
+        total, items, cursor = search.read_page(where, query, total)
         if query.fields is not None:
             items = [visible_members(self._schema, item, query.fields) for item in items]
-        return SearchResult(total, items, counts, corrected)
+        return SearchResult(total, items, counts, corrected, cursor)
 
     def distribution(self, query: CatalogueQuery, field: str) -> Distribution:
         """The matching items by a filtered number or time. Raises Problem `invalid-parameter`."""

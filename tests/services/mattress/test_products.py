@@ -158,6 +158,25 @@ def test_pages_of_any_size_make_up_the_whole(mattress, everything, filters, limi
     assert [p["id"] for p in page["products"]] == expected[offset : offset + limit]
 
 
+@pytest.mark.parametrize(
+    ("path", "given"),
+    [("/api/products", {"sort": "-firmness"}), ("/api/search", {"q": "mattress under 1500", "sort": "price"})],
+)
+def test_cursors_lead_through_every_page(mattress, path, given):
+    whole = mattress.get(path, limit=250, **given).json()["products"]
+    walked, cursor = [], "*"
+    while cursor:
+        page = mattress.get(path, limit=9, cursor=cursor, **given).json()
+        assert page["total"] == len(whole)
+        assert "cursor" not in page["applied_filters"]
+        walked, cursor = walked + page["products"], page["next_cursor"]
+    assert walked == whole
+
+
+def test_cursor_does_not_follow_relevance(mattress):
+    assert mattress.get("/api/products", q="latex", cursor="*").json()["parameter"] == "cursor"
+
+
 def test_repeated_values_mean_any_of_them_in_any_case(mattress, everything):
     page = mattress.products(size=["queen", "KING"], material=["Latex", "hybrid"])
     wanted = [p for p in everything if p["size"] in ("Queen", "King") and p["material"] in ("latex", "hybrid")]
@@ -225,7 +244,7 @@ def test_selected_values_stay_in_their_facet(mattress, everything):
         ("cooling_min", "6"), ("cooling_min", "x"), ("in_stock", "yes"), ("sort", "cheapest"), ("sort", ""),
         ("facets", "colour"), ("facets", ""), ("fields", "secret"), ("fields", "in_stock"), ("q", ""), ("q", " "),
         ("brand", ""), ("size", ""), ("material", ""), ("retailer", ""), ("sleep_position", ""),
-        ("brand", "x" * 201), ("colour", "red"), ("q", "\x00"),
+        ("cursor", ""), ("cursor", "x70"), ("cursor", "1~x70"), ("brand", "x" * 201), ("colour", "red"), ("q", "\x00"),
     ],
 )  # fmt: skip
 def test_wrong_parameter_is_400_and_named(mattress, parameter, value):

@@ -252,6 +252,15 @@ def test_suggestions_are_values_and_titles(shop):
     assert suggested[0]["field"] == "shelf"
 
 
+def test_cursors_lead_through_every_page(shop, everything):
+    walked, cursor = [], "*"
+    while cursor:
+        page = listed(shop, limit=7, sort="-published", cursor=cursor)
+        walked, cursor = walked + page["items"], page["next_cursor"]
+    assert walked[:250] == listed(shop, limit=250, sort="-published")["items"]
+    assert sorted(item["id"] for item in walked) == [item["id"] for item in everything]
+
+
 def test_files_have_every_item_and_those_that_match_filters(shop, everything):
     rows = list(csv.DictReader(io.StringIO(shop.get("/api/items.csv").text)))
     assert [row["id"] for row in rows] == [item["id"] for item in everything]
@@ -267,7 +276,7 @@ def test_files_have_every_item_and_those_that_match_filters(shop, everything):
     ("given", "parameter"),
     [
         ({"colour": "red"}, "colour"), ({"limit": 0}, "limit"), ({"limit": 251}, "limit"),
-        ({"offset": 10_001}, "offset"),
+        ({"offset": 10_001}, "offset"), ({"cursor": "*", "offset": 1}, "offset"), ({"cursor": "7"}, "cursor"),
         ({"sort": "note"}, "sort"), ({"facets": "note"}, "facets"), ({"fields": "colour"}, "fields"),
         ({"min_pages": "many"}, "min_pages"), ({"pages": "1.5"}, "pages"), ({"min_published": "1990"}, "min_published"),
         ({"published": "30.02.1990"}, "published"), ({"in_print": "perhaps"}, "in_print"), ({"q": " "}, "q"),

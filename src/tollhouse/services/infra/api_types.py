@@ -46,7 +46,7 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     category: Category = None
     country: Country = None
     limit: Annotated[int, Meta(ge=1, le=250, description="Companies per page", examples=[20])] = 20
-    offset: Annotated[int, Meta(ge=0, le=10_000, description="Companies to skip")] = 0
+    offset: Annotated[int, Meta(ge=0, le=1_000_000, description="Companies to skip")] = 0
 
 
 class CompaniesQuery(Filters, frozen=True, kw_only=True, forbid_unknown_fields=True):

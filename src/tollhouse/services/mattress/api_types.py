@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tollhouse.catalogue.api_types import Words, known_names
+from tollhouse.catalogue.api_types import ABOUT_CURSOR, Cursor, Words, known_names
 from tollhouse.catalogue.query import CatalogueQuery, Clause, NumberFacet, Range, Value, ValueCount
 from tollhouse.services.mattress.product import (
     AVAILABILITIES,
@@ -64,7 +64,7 @@ KEYWORDS = ("brand", "size", "material", "retailer", "sleep_position", "tag", "a
 
 # What a product of a list has beside its own members if `include` names it.
 INCLUDED = ("price_history",)
-_NO_FILTERS = ("limit", "offset", "sort", "facets", "fields", "include", "q", "after")
+_NO_FILTERS = ("limit", "offset", "cursor", "sort", "facets", "fields", "include", "q", "after")
 
 _SHOWN = Meta(
     extra_json_schema={
@@ -145,6 +145,7 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     ] = []
     limit: Annotated[int, Meta(ge=1, le=250, description="Products per page", examples=[20])] = 20
     offset: Annotated[int, Meta(ge=0, le=10_000, description="Products to skip")] = 0
+    cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
 
     def applied(self) -> dict[str, Any]:
         """The filters that are set, as `applied_filters` shows them."""
@@ -206,6 +207,7 @@ def catalogue_query(
         facets=tuple(FACETS[name] for name in filters.facet_names()),
         sort=_SORTS[filters.sort or "relevance"],
         offset=filters.offset,
+        cursor=filters.cursor or "",
         limit=filters.limit,
     )
 
@@ -230,7 +232,7 @@ def _field(name: str) -> str:
 
 
 class ProductsPage(Struct, frozen=True, kw_only=True):
-    """One page of products. `total` counts every match; `facets` is present if requested.
+    """One page of products. `total` counts every match; `facets` is present if requested, `next_cursor` with `cursor`.
 
     `applied_filters` are the filters that were applied, including those read from the text of a search. Its member
     `understood` says which words became which filter, which typos were corrected, and which filters were dropped.
@@ -242,6 +244,7 @@ class ProductsPage(Struct, frozen=True, kw_only=True):
     count: int
     offset: int
     limit: int
+    next_cursor: str | UnsetType | None = UNSET
     products: Annotated[list[Any], _SHOWN]
     facets: dict[str, list[ValueCount] | NumberFacet] | UnsetType = UNSET
     applied_filters: dict[str, Any]

@@ -187,6 +187,8 @@ class ProductEndpoints:
             "limit": filters.limit,
             "products": products,
         }
+        if filters.cursor:
+            page["next_cursor"] = result.next_cursor
         if filters.facets:
             page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
         return json_response({**page, "applied_filters": applied, **more})

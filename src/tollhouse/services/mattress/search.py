@@ -200,7 +200,7 @@ async def _search_parts(
 
 async def _best(catalogue: Searchable, filters: SearchQuery, groups: tuple[Group, ...]) -> tuple[str, ...]:
     """The first products of the order, all with the same value."""
-    query = catalogue_query(msgspec.structs.replace(filters, offset=0, limit=MOST_EQUALS), where=groups)
+    query = catalogue_query(msgspec.structs.replace(filters, offset=0, cursor=None, limit=MOST_EQUALS), where=groups)
     items = (await catalogue.search(query)).items
     return tuple(str(item["id"]) for item in items if _ordered(item, query.sort) == _ordered(items[0], query.sort))
 
@@ -232,7 +232,7 @@ async def _first_match(
 
 
 async def _total(catalogue: Searchable, query: CatalogueQuery) -> int:
-    counted = msgspec.structs.replace(query, limit=0, offset=0, facets=(), sort="")
+    counted = msgspec.structs.replace(query, limit=0, offset=0, cursor="", facets=(), sort="")
     return (await catalogue.search(counted)).total
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from tollhouse.catalogue.api_types import Words, check_words, known_names
+from tollhouse.catalogue.api_types import ABOUT_CURSOR, Cursor, Words, check_words, known_names
 from tollhouse.catalogue.importers.values import parse_date, parse_moment
 from tollhouse.catalogue.query import Bar, CatalogueQuery, Clause, NumberFacet, Range, ValueCount
 from tollhouse.errors import invalid_parameter
@@ -24,7 +24,7 @@ _VALUES: dict[Kind, Any] = {"integer": int, "number": float, "money": float, "bo
 HAS = "__has"
 """The end of the parameter that wants words in one field."""
 _SEVERAL = "if repeated, any of them"
-_PAGE = ("q", "sort", "facets", "fields", "limit", "offset")
+_PAGE = ("q", "sort", "facets", "fields", "limit", "offset", "cursor")
 
 
 class TableQueries:
@@ -70,6 +70,7 @@ class TableQueries:
             sort=getattr(query, "sort", None) or "",
             offset=offset,
             limit=limit,
+            cursor=getattr(query, "cursor", None) or "",
         )
 
     def members(self, query: Any) -> list[str]:
@@ -87,6 +88,7 @@ def applied_filters(query: Struct) -> dict[str, Any]:
 _PAGING: tuple[tuple[str, Any, Any], ...] = (
     ("limit", Annotated[int, Meta(ge=1, le=MAX_LIMIT, description="Items per page", examples=[20])], 20),
     ("offset", Annotated[int, Meta(ge=0, le=10_000, description="Items to skip")], 0),
+    ("cursor", Annotated[Cursor | None, ABOUT_CURSOR], None),
 )
 
 
@@ -180,8 +182,9 @@ class ResponseTypes:
         partly: tuple[str, Any, Any] = ("indexing", Indexing | UnsetType, UNSET)
         facets: Any = dict[str, list[ValueCount] | NumberFacet] | UnsetType
         self.item = item
-        self.page = _response_struct("ItemsPage", [*page, ("facets", facets, UNSET), partly])
-        self.search = _response_struct("SearchPage", [("query", str), *page, ("facets", facets, UNSET), partly])
+        some = [("facets", facets, UNSET), ("next_cursor", str | UnsetType | None, UNSET), partly]
+        self.page = _response_struct("ItemsPage", [*page, *some])
+        self.search = _response_struct("SearchPage", [("query", str), *page, *some])
         self.single = _response_struct("SingleItem", [("item", item), *rights])
         similar: list[tuple[Any, ...]] = [("id", str), ("count", int), ("items", list[item]), *rights, partly]
         self.similar = _response_struct("Similar", similar)

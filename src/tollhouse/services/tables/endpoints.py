@@ -270,6 +270,7 @@ class TableEndpoints:
             **self._rights,
         }
         page |= {} if words is None else {"query": words}
+        page |= {"next_cursor": result.next_cursor} if query.cursor else {}
         return self._listed(page | ({"facets": result.facets} if query.facets else {}))
 
     async def _cached(self, key: Hashable, make: Callable[[], Awaitable[Response]]) -> Response:
