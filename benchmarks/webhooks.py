@@ -145,7 +145,7 @@ async def fill(database: Database, settings: Settings, url: str, endpoints: int,
     now, box = clock.seconds() - 60.0, SecretBox(settings)
     events = max(queued // endpoints, 1)
     async with database.writing() as transaction:
-        for table in (store.attempt, store.delivery, store.event, store.endpoint):
+        for table in (store.attempt, store.delivery, store.event, store.endpoint, store.counted):
             await transaction.execute(table.delete() if database.is_sqlite else text(f"TRUNCATE {table.name}"))
         names = [f"whk_{number:06}" for number in range(endpoints)]
         rows: list[dict[str, Any]] = [

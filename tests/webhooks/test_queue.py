@@ -125,3 +125,35 @@ async def test_poll_looks_at_the_first_row_of_each_index(sender):
         plan = " ".join(str(row) for row in await connection.execute(text(f"{prefix} {literal}")))
     assert plan.count("webhook_endpoint_due") == 2
     assert plan.count("webhook_event_fan_out") == 1
+
+
+async def test_backlog_is_counted_with_every_change(sender, hook):
+    await sender.register(hook.url("/a"))
+    failing, gone = [await sender.register(hook.url(path)) for path in ("/b", "/gone")]
+    hook.modes = {"/b": "error", "/gone": "gone"}
+
+    async def check() -> None:
+        grouped = select(store.delivery.c.endpoint_id, store.delivery.c.state, func.count(),
+                         func.min(store.delivery.c.created_at)).group_by("endpoint_id", "state")  # fmt: skip
+        async with sender.database.reading() as connection:
+            rows = [tuple(row) for row in await connection.execute(grouped)]
+            assert sorted(tuple(row) for row in await store.backlog(connection)) == sorted(rows)
+        assert rows
+
+    for number in range(3):
+        await sender.put(number)
+    await sender.webhooks.fan_out()
+    await check()
+    await sender.webhooks.deliver_due()
+    await check()
+    assert {one.state for one in await sender.webhooks.deliveries.backlog()} == {"delivered", "pending", "parked"}
+    await sender.change(sender.webhooks.subscriptions.enable, gone.endpoint.id)
+    assert await sender.change(sender.webhooks.deliveries.replay_parked, gone.endpoint.id) == 3
+    await check()
+    for removed in (failing, gone):
+        await sender.change(sender.webhooks.subscriptions.remove, removed.endpoint.id)
+    await check()
+    await sender.webhooks.deliveries.delete_before(clock.seconds() + 1)
+    async with sender.database.reading() as connection:
+        assert await store.backlog(connection) == []
+    assert await count(sender, select(func.count()).where(store.counted.c.endpoint_id == gone.endpoint.id)) == 0

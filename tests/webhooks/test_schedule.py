@@ -61,10 +61,10 @@ def test_no_endpoint_gets_more_than_its_share():
 
 def test_suspects_together_leave_room_for_the_others():
     line = [waiting(f"dead{number}", is_suspect=True) for number in range(500)] + [waiting("well", since=9)]
-    given = allocate(line, Capacity(overall=20, suspects=10), 0, 0)
+    given = allocate(line, Capacity(overall=20, suspects=10, each=8), 0, 0)
     assert given.pop("well") == 8
     assert sum(given.values()) == 10
-    assert allocate(line, Capacity(overall=20, suspects=10), 10, 10) == {"well": 8}
+    assert allocate(line, Capacity(overall=20, suspects=10, each=8), 10, 10) == {"well": 8}
 
 
 def test_nothing_is_given_beyond_the_whole():

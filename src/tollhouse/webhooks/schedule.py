@@ -44,9 +44,9 @@ def parse_retry_after(header: str | None, now: float) -> float | None:
 class Capacity(Struct, frozen=True):
     """Limits of concurrent attempts: overall, to suspects, to one endpoint, to one unproven; and seconds of each."""
 
-    overall: int = 256
+    overall: int = 512
     suspects: int = 128
-    each: int = 8
+    each: int = 32
     each_unproven: int = 2
     attempt_seconds: float = 20.0
 

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Double,
@@ -91,13 +92,21 @@ delivery = Table(
     Column("last_status", Integer),
     Column("last_error", String(40)),
     Index("webhook_delivery_once", "event_id", "endpoint_id", unique=True),
-    Index("webhook_delivery_due", "endpoint_id", "state", "due_at"),
+    Index("webhook_delivery_made", "endpoint_id", "state", "created_at"),
     Index("webhook_delivery_pending", "endpoint_id", "due_at", "id",
           postgresql_where=text("state = 'pending'"), sqlite_where=text("state = 'pending'")),
     Index("webhook_delivery_leased", "endpoint_id",
           postgresql_where=text("lease IS NOT NULL"), sqlite_where=text("lease IS NOT NULL")),
     Index("webhook_delivery_created", "created_at"),
 )  # fmt: skip
+# Triggers of the database count.
+counted = Table(
+    "webhook_backlog",
+    metadata,
+    Column("endpoint_id", String(40), primary_key=True),
+    Column("state", String(10), primary_key=True),
+    Column("deliveries", BigInteger, nullable=False),
+)
 # A literal, not a parameter: only then does the database know that the partial index answers.
 _PENDING = text("webhook_delivery.state = 'pending'")
 
@@ -206,9 +215,11 @@ async def delete_some_before(transaction: Transaction, moment: float, limit: int
     events = list(await transaction.scalars(old.order_by(event.c.created_at).limit(limit)))
     if not events:
         return False
-    query = select(delivery.c.id).where(_among(transaction, delivery.c.event_id, events)).limit(limit)
-    deliveries = list(await transaction.scalars(query))
+    query = select(delivery.c.id, delivery.c.endpoint_id).where(_among(transaction, delivery.c.event_id, events))
+    rows = (await transaction.execute(query.limit(limit))).all()
+    deliveries = [row.id for row in rows]
     if deliveries:
+        await lock_endpoints(transaction, {row.endpoint_id for row in rows})
         await transaction.execute(attempt.delete().where(_among(transaction, attempt.c.delivery_id, deliveries)))
         await transaction.execute(delivery.delete().where(_among(transaction, delivery.c.id, deliveries)))
     if len(deliveries) < limit:
@@ -218,6 +229,8 @@ async def delete_some_before(transaction: Transaction, moment: float, limit: int
 
 async def delete_removed_endpoints(transaction: Transaction, moment: float) -> None:
     """Delete the endpoints that were removed before that time."""
+    removed = select(endpoint.c.id).where(endpoint.c.removed_at < moment)
+    await transaction.execute(counted.delete().where(counted.c.endpoint_id.in_(removed), counted.c.deliveries == 0))
     await transaction.execute(endpoint.delete().where(endpoint.c.removed_at < moment))
 
 
@@ -411,9 +424,9 @@ async def deliveries(connection: AsyncConnection, endpoint_id: str | None, state
 
 async def backlog(connection: AsyncConnection) -> list[Any]:
     """The number of deliveries of each endpoint in each state, and when the oldest was made."""
-    made = func.min(delivery.c.created_at).label("oldest_at")
-    query = select(delivery.c.endpoint_id, delivery.c.state, func.count().label("deliveries"), made)
-    return list(await connection.execute(query.group_by(delivery.c.endpoint_id, delivery.c.state)))
+    is_of = and_(delivery.c.endpoint_id == counted.c.endpoint_id, delivery.c.state == counted.c.state)
+    oldest = select(func.min(delivery.c.created_at)).where(is_of).correlate(counted).scalar_subquery()
+    return list(await connection.execute(select(counted, oldest.label("oldest_at")).where(counted.c.deliveries > 0)))
 
 
 async def delivery_by_id(connection: AsyncConnection, delivery_id: str) -> Any:
