@@ -60,7 +60,7 @@ async def test_payment_stays_while_its_authorization_is_valid(sqlite_server, mon
 
 async def test_payments_of_a_period_are_exported_in_order_however_many_they_are(sqlite_server, monkeypatch):
     server = sqlite_server
-    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(retention, "ROWS_A_PAGE", 2)
     await bought(server, v2())
     begun = clock.seconds()
     for _ in range(5):

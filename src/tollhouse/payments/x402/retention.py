@@ -27,7 +27,9 @@ from tollhouse.storage.database import Database
 DAY_SECONDS = 86_400.0
 EXPIRED_SECONDS = 3_600.0
 """How long an authorization has expired before its payment is deleted: more than any clock is wrong."""
-ROWS_AT_ONCE = 100
+ROWS_AT_ONCE = 25
+"""So many are deleted in one transaction."""
+ROWS_A_PAGE = 100
 PAUSE_SECONDS = 0.02
 _START = (0.0, "", "")
 
@@ -44,7 +46,7 @@ async def delete_old_payments(database: Database, retention_days: int) -> int:
     """Delete settled payments and recorded transactions that are older; the number of payments."""
     now = clock.seconds()
     before, deleted = now - retention_days * DAY_SECONDS, 0
-    async for rows in _pages(database, _START, before):
+    async for rows in _pages(database, _START, before, ROWS_AT_ONCE):
         keys = [(row.payer, row.nonce) for row in rows if _has_expired(row, now)]
         if keys:
             async with database.writing() as transaction:
@@ -62,15 +64,17 @@ async def delete_old_payments(database: Database, retention_days: int) -> int:
 
 async def export_payments(database: Database, since: float, until: float) -> AsyncIterator[SettledPayment]:
     """The payments settled in that time (seconds since 1970), the oldest first, however many they are."""
-    async for rows in _pages(database, (since, "", ""), until):
+    async for rows in _pages(database, (since, "", ""), until, ROWS_A_PAGE):
         for row in rows:
             yield settled_payment_from_row(row)
 
 
-async def _pages(database: Database, after: tuple[float, str, str], before: float) -> AsyncIterator[list[Any]]:
+async def _pages(
+    database: Database, after: tuple[float, str, str], before: float, limit: int
+) -> AsyncIterator[list[Any]]:
     while True:
         async with database.reading() as connection:
-            rows = await store.settled_between(connection, after, before, ROWS_AT_ONCE)
+            rows = await store.settled_between(connection, after, before, limit)
         if not rows:
             return
         yield rows
