@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
@@ -31,6 +32,15 @@ async def turn(queue, now, requests, seconds, path=PATH):
             now[0] += seconds
     await asyncio.sleep(0)
     return refused
+
+
+@contextmanager
+def handling(queue, operation, path):
+    known, begun = queue.begin(operation, path)
+    try:
+        yield
+    finally:
+        queue.end(known, begun)
 
 
 async def test_burst_is_worked_off(now):
@@ -69,7 +79,7 @@ async def searches(queue, count, release):
     async def search() -> None:
         nonlocal refused
         try:
-            with queue.handling("search", PATH):
+            with handling(queue, "search", PATH):
                 await asyncio.to_thread(release.wait)
         except Problem as problem:
             refused += (problem.code, problem.headers["Retry-After"]) == ("overloaded", "1")
@@ -93,7 +103,7 @@ async def test_searches_beyond_a_few_are_refused_while_others_wait_for_threads_a
     assert refused() == 0
     more, refused = await searches(queue, 5, release)
     assert refused() == 5
-    with queue.handling("quick", PATH):
+    with handling(queue, "quick", PATH):
         pass
     release.set()
     await asyncio.gather(*held, *more)

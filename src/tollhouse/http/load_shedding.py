@@ -6,8 +6,6 @@ threads in which searches run.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Iterator
 from time import perf_counter
 
 from prometheus_client import Counter
@@ -106,9 +104,8 @@ class QueueOfThreads:
         self._short_at = 0.0
         self._refused_at = -REMEMBER_SECONDS
 
-    @contextlib.contextmanager
-    def handling(self, operation: str, path: str) -> Iterator[None]:
-        """Count a request of the operation while the block runs. Raises Problem `overloaded`."""
+    def begin(self, operation: str, path: str) -> tuple[_Operation, float]:
+        """Count a request of the operation, up to its `end`. Raises Problem `overloaded`."""
         now = perf_counter()
         known = self._operations.get(operation)
         if known is None:
@@ -119,12 +116,13 @@ class QueueOfThreads:
             raise overloaded()
         known.in_progress += 1
         self._in_progress += 1
-        try:
-            yield
-        finally:
-            known.in_progress -= 1
-            self._in_progress -= 1
-            known.seconds += _SMOOTHING * (perf_counter() - now - known.seconds)
+        return known, now
+
+    def end(self, known: _Operation, begun: float) -> None:
+        """The request is handled, whatever came of it."""
+        known.in_progress -= 1
+        self._in_progress -= 1
+        known.seconds += _SMOOTHING * (perf_counter() - begun - known.seconds)
 
     def _is_overdue(self, operation: _Operation, now: float) -> bool:
         if self._in_progress < FEWEST_AT_ONCE:

@@ -102,8 +102,11 @@ class Server:
                 if route.endpoint.passes_through:
                     check_upgrade(request)
                 call = Call(self._settings, request, route, parameters)
-                with self._threads.handling(f"{route.service.name} {route.endpoint.id}", request.path):
+                operation, since = self._threads.begin(f"{route.service.name} {route.endpoint.id}", request.path)
+                try:
                     admitted = await self._admission.admit(call)
+                finally:
+                    self._threads.end(operation, since)
         except Problem as problem:
             refusal = problem
             if route is None:
