@@ -192,8 +192,7 @@ async def redis(url: str) -> dict[str, Any]:
     """Memory of a subject whose every second has calls, and processor time of the server for a call."""
     from redis.asyncio import Redis
 
-    from tollhouse.metering.redis_meter import RedisMeter
-    from tollhouse.metering.redis_script import COUNT, epoch_key, group_of, tally_key
+    from tollhouse.metering.redis_meter import COUNT, RedisMeter, epoch_key, group_of, tally_key
 
     meter = RedisMeter(url)
     client = Redis.from_url(url)

@@ -16,7 +16,7 @@ _PLACES = {
     "tollhouse.http.endpoint": ("Endpoint", "Example", "Request", "Response", "endpoint", "endpoints_of"),
     "tollhouse.http.service": ("AnsweringOperation", "Component", "Service"),
     "tollhouse.http.terms": ("FREE", "KEY_OR_AGENT", "Price", "Terms", "free_then_paid", "key_with"),
-    "tollhouse.middleware.call": ("TollCall",),
+    "tollhouse.middleware.exchange": ("TollCall",),
     "tollhouse.middleware.middleware": ("TollMiddleware",),
     "tollhouse.middleware.toll": ("Toll", "toll"),
     "tollhouse.services": ("load_settings",),

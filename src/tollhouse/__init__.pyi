@@ -20,7 +20,7 @@ from tollhouse.http.terms import Price as Price
 from tollhouse.http.terms import Terms as Terms
 from tollhouse.http.terms import free_then_paid as free_then_paid
 from tollhouse.http.terms import key_with as key_with
-from tollhouse.middleware.call import TollCall as TollCall
+from tollhouse.middleware.exchange import TollCall as TollCall
 from tollhouse.middleware.middleware import TollMiddleware as TollMiddleware
 from tollhouse.middleware.toll import Toll as Toll
 from tollhouse.middleware.toll import toll as toll

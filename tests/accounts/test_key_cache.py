@@ -8,9 +8,8 @@ from sqlalchemy import event, text
 
 from tests.servers.postgres import OwnPostgres
 from tests.waiting import until
-from tollhouse.accounts import key_cache
-from tollhouse.accounts.key_cache import TRUST_SECONDS, KeyCache
-from tollhouse.accounts.keys import KeyRing, new_key
+from tollhouse.accounts import keys as key_store
+from tollhouse.accounts.keys import TRUST_SECONDS, KeyCache, KeyRing, new_key
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.service import Work
@@ -85,8 +84,8 @@ async def test_change_by_hand_or_by_an_earlier_version_is_seen_too(one, database
 async def test_nothing_is_remembered_a_second_after_the_last_poll(one, monkeypatch):
     (key,) = await one.made()
     await one.remembers(key)
-    now = key_cache.monotonic()
-    monkeypatch.setattr(key_cache, "monotonic", lambda: now + TRUST_SECONDS + 0.01)
+    now = key_store.monotonic()
+    monkeypatch.setattr(key_store, "monotonic", lambda: now + TRUST_SECONDS + 0.01)
     assert one.ring.cached(key.text) is None
     await one.cache.poll()
     assert one.ring.cached(key.text) == key.holder
@@ -104,7 +103,7 @@ async def test_key_that_was_just_made_works_everywhere_at_once(one, other):
 @pytest.mark.both_databases
 async def test_lookup_that_began_before_a_change_is_not_remembered(one):
     (key,) = await one.made()
-    before = key_cache.monotonic()
+    before = key_store.monotonic()
     await one.ring.set_tier(key.holder.key_id, "pro")
     one.cache.put(key.text, key.holder, before)
     assert one.ring.cached(key.text) is None
@@ -151,7 +150,7 @@ async def test_everything_is_forgotten_where_the_database_was_replaced_by_an_ear
 
 
 async def test_number_of_remembered_keys_is_bounded(one, monkeypatch):
-    monkeypatch.setattr(key_cache, "MOST_CACHED_KEYS", 3)
+    monkeypatch.setattr(key_store, "MOST_CACHED_KEYS", 3)
     keys = await one.made(5)
     for key in keys:
         await one.remembers(key)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.journeys.server import Program, poll
 from tollhouse.demo.printer import MAX_LENGTH, shortened
-from tollhouse.demo.webhook_receiver import Delivery
+from tollhouse.demo.tour import Delivery
 from tollhouse.webhooks.attempt import new_secret, signatures
 
 CHAPTERS = (

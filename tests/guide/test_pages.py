@@ -15,8 +15,7 @@ from tollhouse import app
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.console import guide
-from tollhouse.console.highlight import highlight
-from tollhouse.console.markdown import render
+from tollhouse.console.markdown import highlight, render
 from tollhouse.console.reference import described_endpoints
 from tollhouse.http.code_samples import lacking
 from tollhouse.services import EVERY_SERVICE, SERVICES

@@ -15,8 +15,7 @@ from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Windows
-from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.metering.redis_script import tally_key
+from tollhouse.metering.redis_meter import RedisMeter, tally_key
 from tollhouse.storage import counters_file
 from tollhouse.storage.counters_file import FileCounters, FolderInUseError
 from tollhouse.storage.counters_postgres import PostgresCounters, StoredCounts

@@ -16,8 +16,7 @@ from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.metering.meter import SECONDS_PER_DAY, Windows
-from tollhouse.metering.redis_meter import RedisMeter
-from tollhouse.metering.redis_script import epoch_key, group_of, tally_key
+from tollhouse.metering.redis_meter import RedisMeter, epoch_key, group_of, tally_key
 from tollhouse.storage.counters_postgres import StoredCounts
 
 pytestmark = pytest.mark.both_databases

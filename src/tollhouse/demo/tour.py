@@ -1,21 +1,75 @@
-"""The tour: one chapter for each way to use and to pay for this server."""
+"""The tour: one chapter for each way to use and to pay for this server, and the receiver of its webhooks."""
 
 import asyncio
+import hmac
 import json
 from base64 import b64decode
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 
 from tollhouse.admission.context import open_context
 from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.client import Agent, Payer
 from tollhouse.demo.environment import EMAIL, OPERATOR, Environment
 from tollhouse.demo.printer import Printer, shortened
-from tollhouse.demo.webhook_receiver import run_receiver
 from tollhouse.errors import OperatorError
 from tollhouse.money import usd
+from tollhouse.webhooks.attempt import signatures
+
+MAX_BYTES = 1_000_000
+
+
+class Delivery(Struct, frozen=True):
+    """One delivery as received. Header names are lower-case."""
+
+    headers: Mapping[str, str]
+    body: bytes
+
+    def is_signed_with(self, secret: str) -> bool:
+        """Whether the signature was made with the secret (Standard Webhooks)."""
+        moment = int(self.headers["webhook-timestamp"])
+        expected = signatures(self.headers["webhook-id"], moment, self.body, [secret])
+        return hmac.compare_digest(expected, self.headers["webhook-signature"])
+
+
+class Receiver(Struct, frozen=True):
+    """A running receiver: its URL and the deliveries it has received."""
+
+    url: str
+    deliveries: asyncio.Queue[Delivery]
+
+
+@asynccontextmanager
+async def run_receiver() -> AsyncIterator[Receiver]:
+    """Run a receiver on loopback."""
+    deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
+            deliveries.put_nowait(await _read(reader))
+            writer.write(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n")
+            await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        yield Receiver(f"http://127.0.0.1:{port}/receiver", deliveries)
+
+
+async def _read(reader: asyncio.StreamReader) -> Delivery:
+    head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    named = [line.partition(":") for line in head[1:] if line]
+    headers = {name.lower(): value.strip() for name, _, value in named}
+    length = int(headers["content-length"])
+    if length > MAX_BYTES:
+        raise ValueError("the delivery is too large")
+    return Delivery(headers, await reader.readexactly(length))
+
 
 QUESTION = "How many battles were there in Ethiopia?"
 DELIVERY_SECONDS = 20.0

@@ -4,12 +4,29 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any
 
+from msgspec import Struct
+
+from tollhouse.caller import Caller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
-from tollhouse.middleware.call import TollCall
 from tollhouse.proxy.handler import AnswerStream, ProxyRules
 from tollhouse.proxy.upstream import Headers, UpstreamFailure
+from tollhouse.statistics.recorder import Payment
+
+
+class TollCall(Struct, frozen=True):
+    """`scope["tollhouse"]`, and `request.state.tollhouse` in Starlette, FastAPI and Litestar, on routes with a toll.
+
+    `caller` is who calls: the holder of a key, a wallet, or only a client address. `payment` is what pays for the call
+    if it is answered (`plan`, `allowance`, `credit` or `x402`), and `payer` the wallet of an x402 payment, else empty.
+    """
+
+    caller: Caller | None
+    payment: Payment
+    payer: str
+    address: str
+
 
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 

@@ -1,6 +1,7 @@
 """`TollMiddleware`: an ASGI application whose routes have terms."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -26,12 +27,70 @@ from tollhouse.http.response import render_problem, send_response
 from tollhouse.http.router import Route, Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
+from tollhouse.logs import logger
 from tollhouse.middleware.exchange import APP_SCOPE, FAILURE, App, Application
-from tollhouse.middleware.lifespan import Lifespan
 from tollhouse.middleware.openapi import answer_document, read_document, with_operation
 from tollhouse.middleware.routes import Routes, TolledRoute, local_path
 from tollhouse.middleware.toll import Toll
 from tollhouse.services import load_settings
+
+log = logger("middleware")
+
+Message = MutableMapping[str, Any]
+
+
+class Lifespan:
+    """Starts the toll, then the application; stops the application, then the toll.
+
+    An application that has no lifespan, such as Django's, ends or raises before it has started.
+    """
+
+    def __init__(self, app: App, server: ServerApplication) -> None:
+        self._app = app
+        self._server = server
+        self._messages: asyncio.Queue[Message] = asyncio.Queue()
+        self._answers: asyncio.Queue[Message] = asyncio.Queue()
+
+    async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer the messages of the server."""
+        await receive()
+        try:
+            await self._server.__aenter__()
+        except Exception as error:
+            log.exception("start-up failed")
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            return
+        living = asyncio.create_task(self._live(scope))
+        started = await self._ask("lifespan.startup", living)
+        if started is not None and started["type"] == "lifespan.startup.failed":
+            await self._server.__aexit__()
+            await send(started)
+            await living
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        stopped = None if started is None else await self._ask("lifespan.shutdown", living)
+        await self._server.__aexit__()
+        await send(stopped or {"type": "lifespan.shutdown.complete"})
+        await living
+
+    async def _live(self, scope: Scope) -> None:
+        try:
+            await self._app(scope, self._messages.get, self._answers.put)
+        except Exception as error:  # noqa: BLE001 - as servers do: it has no lifespan, or has said that it failed
+            log.info("the application's lifespan ended", cause=repr(error))
+
+    async def _ask(self, kind: str, living: "asyncio.Task[None]") -> Message | None:
+        """What the application answers to a message; None if it has no lifespan any more."""
+        await self._messages.put({"type": kind})
+        answering = asyncio.create_task(self._answers.get())
+        await asyncio.wait({answering, living}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            # What ended without an answer may have put one just before.
+            answering.cancel()
+            return None if self._answers.empty() else self._answers.get_nowait()
+        return answering.result()
+
 
 TOLLED = "tollhouse.tolled"
 HANDLER = "tollhouse.handler"

@@ -11,9 +11,8 @@ from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.deposits.deposits import Deposits
+from tollhouse.payments.deposits.deposits import DepositMonitor, Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
-from tollhouse.payments.deposits.monitor import DepositMonitor
 from tollhouse.payments.ledger.types import Transfer
 from tollhouse.payments.reorganisation import WATCHED_BLOCKS
 

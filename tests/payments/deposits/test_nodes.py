@@ -13,8 +13,7 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.nodes import Nodes
-from tollhouse.payments.deposits.deposits import Deposits, open_deposits
-from tollhouse.payments.deposits.monitor import DepositMonitor
+from tollhouse.payments.deposits.deposits import DepositMonitor, Deposits, open_deposits
 
 MILLION_USD = 10**12
 LARGE, SMALL = 250_000_000, 100_000_000

@@ -8,9 +8,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from tollhouse.payments.x402.bazaar import SoldOperation, http_extension
+from tollhouse.payments.x402.bazaar import Detail, SoldOperation, accepts, http_extension, written
 from tollhouse.payments.x402.headers import MAX_CHALLENGE, REQUIRED_HEADER, challenge
-from tollhouse.payments.x402.json_schema import Detail, accepts, written
 from tollhouse.payments.x402.types import Requirement, Resource
 
 TREE = {

@@ -2,8 +2,8 @@ from datetime import UTC, datetime
 
 from tests.services.defense.served import count_events
 from tests.services.defense.test_brief import battle
+from tollhouse.services.defense.brief.brief import summarize
 from tollhouse.services.defense.brief.live_events import Coverage, EventCounts, events_live
-from tollhouse.services.defense.brief.summary import summarize
 from tollhouse.services.defense.stories.story import Story
 
 AS_OF = datetime(2026, 11, 21, 7, 45, tzinfo=UTC)

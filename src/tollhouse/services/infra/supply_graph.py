@@ -2,11 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import cast
 
 import msgspec
+from rapidfuzz import fuzz, process
+from rapidfuzz.distance import OSA
 
+from tollhouse.questions.places import country_by_code, normalize
 from tollhouse.services.infra.company import (
     CONFIDENCE,
     Category,
@@ -17,10 +21,148 @@ from tollhouse.services.infra.company import (
     Kind,
     edge_id,
 )
-from tollhouse.services.infra.company_search import CompanyNames, CompanySearch
 from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
 from tollhouse.services.infra.reachability import SupplyNetwork
 from tollhouse.services.infra.records import CompanyRow, EdgeRow, Records, bundled, read_records
+
+MIN_SIMILARITY = 60
+# A typo is a letter left out, added, changed, or swapped with its neighbour.
+_SHORTEST, _TWO_TYPOS_FROM = 4, 8
+
+_NAME, _PRODUCT, _CATEGORY, _DESCRIPTION = 10.0, 5.0, 3.0, 2.0
+_EXACT = 100.0
+
+Texts = tuple[tuple[float, frozenset[str]], ...]
+
+
+class CompanyNames:
+    """Names of all companies and categories; case, accents and punctuation do not matter."""
+
+    def __init__(self, companies: Sequence[Company], categories: Sequence[Category]) -> None:
+        self.companies = {
+            normalize(text): company
+            for company in companies
+            for text in (*company.aliases, company.ticker or company.id, company.name, company.id)
+        }
+        self.categories = {
+            normalize(text): category
+            for category in categories
+            for text in (*category.aliases, category.name, category.id)
+        }
+
+    def company(self, text: str) -> Company | None:
+        """The company with this id, name, ticker or alias."""
+        return self.companies.get(normalize(text))
+
+    def category(self, text: str) -> Category | None:
+        """The category with this id, name or alias."""
+        return self.categories.get(normalize(text))
+
+    def near_companies(self, text: str, limit: int = 5, similarity: int = MIN_SIMILARITY) -> list[str]:
+        """Ids of companies with a name at least `similarity` (of 100) similar to `text`, the nearest first."""
+        return _near(text, self.companies, limit, similarity)
+
+    def near_categories(self, text: str, limit: int = 5) -> list[str]:
+        """Ids of categories with a name similar to `text`, the nearest first."""
+        return _near(text, self.categories, limit, MIN_SIMILARITY)
+
+    def misspelt(self, text: str) -> Company | None:
+        """The company whose name differs from `text` by one typo, or two in a long name."""
+        key = normalize(text)
+        return self.companies.get(nearest(key, self.companies.keys()) or "")
+
+
+def nearest(word: str, among: Iterable[str]) -> str | None:
+    """The candidate nearest to `word`, at most one typo away (two in a long word); None if there is none."""
+    if len(word) < _SHORTEST:
+        return None
+    texts = list(among)
+    # In a short word only two swapped letters are a typo: any other short word is another word.
+    swapped = next(
+        (text for text in texts if len(text) == len(word) == _SHORTEST and sorted(text) == sorted(word)), None
+    )
+    longer = [text for text in texts if len(text) > _SHORTEST]
+    best = process.extractOne(word, longer, scorer=OSA.distance, score_cutoff=_allowed_typos(word))
+    return swapped or (best[0] if best and best[1] <= _allowed_typos(best[0]) else None)
+
+
+def _allowed_typos(word: str) -> int:
+    return 2 if len(word) >= _TWO_TYPOS_FROM else 1
+
+
+def _near(text: str, index: dict[str, Company] | dict[str, Category], limit: int, similarity: int) -> list[str]:
+    matches = process.extract(
+        normalize(text), index.keys(), scorer=fuzz.WRatio, limit=limit * 3, score_cutoff=similarity
+    )
+    return list(dict.fromkeys(index[key].id for key, _, _ in matches))[:limit]
+
+
+class CompanySearch:
+    def __init__(self, companies: Sequence[Company], categories: Sequence[Category], names: CompanyNames) -> None:
+        by_id = {category.id: category for category in categories}
+        self._companies = companies
+        self._names = names
+        self._places = {company.id: place for place, company in enumerate(companies)}
+        self._texts = [_weighted_texts(company, by_id[company.category]) for company in companies]
+
+    def __call__(self, q: str) -> list[Company]:
+        """The companies that match `q`, the best first; equals in the order of the catalogue.
+
+        A company must have all words, in any of its texts; if no company has them all, any word matches. A name, ticker
+        or alias that equals `q` comes first. Misspelt names are corrected.
+        """
+        words = stems(q)
+        matches = {place: scores for place, texts in enumerate(self._texts) if (scores := _scores(texts, words))}
+        complete = {place: scores for place, scores in matches.items() if len(scores) == len(words)}
+        totals = {place: sum(scores.values()) for place, scores in (complete or matches).items()}
+        named = self._names.company(q) or (None if totals else self._names.misspelt(q))
+        if named:
+            totals[self._places[named.id]] = _EXACT
+        return [self._companies[place] for place in sorted(totals, key=lambda place: (-totals[place], place))]
+
+
+def stems(text: str) -> tuple[str, ...]:
+    """The distinct words of a text without plural endings."""
+    return tuple(dict.fromkeys(stem(word) for word in normalize(text).split()))
+
+
+@lru_cache(maxsize=4096)
+def stem(word: str) -> str:
+    """The word without a plural ending, in American spelling."""
+    word = {"centre": "center", "centres": "center", "fibre": "fiber", "fibres": "fiber"}.get(word, word)
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "ches", "shes")):
+        return word[:-2]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _scores(texts: Texts, words: tuple[str, ...]) -> dict[str, float]:
+    """The words that occur in the texts, with the weight of the first text that has them."""
+    scores: dict[str, float] = {}
+    for weight, text in texts:
+        for word in words:
+            if word in text:
+                scores.setdefault(word, weight)
+    return scores
+
+
+def _weighted_texts(company: Company, category: Category) -> Texts:
+    """The company's words with their weights, the heaviest first."""
+    country = country_by_code(company.country)
+    origin = (country.alpha2, country.name, *country.demonyms)
+    return (
+        (_NAME, _stem_set(company.id, company.name, company.ticker, *company.aliases)),
+        (_PRODUCT, _stem_set(*company.products)),
+        (_CATEGORY, _stem_set(category.name, *category.aliases)),
+        (_DESCRIPTION, _stem_set(company.description, *origin)),
+    )
+
+
+def _stem_set(*texts: str | None) -> frozenset[str]:
+    return frozenset(stems(" ".join(text for text in texts if text)))
 
 
 class SupplyGraph:
