@@ -1,7 +1,9 @@
 """Large files are read line by line, with the same result as if they were read as a whole."""
 
 import gzip
+import io
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -23,6 +25,56 @@ TEXTS = {
     "csv of semicolons": CSV.replace(",", ";").encode(),
     "jsonl": JSONL.encode(),
 }
+
+
+def parquet(rows):
+    import pyarrow as pa
+    from pyarrow.parquet import write_table
+
+    out = io.BytesIO()
+    moments = [datetime(2024, 1, 1, 0, 0, n % 60, tzinfo=UTC) for n in range(rows)]
+    columns = {"id": range(rows), "at": pa.array(moments, pa.timestamp("ns", "UTC")), "name": ["Caf\u00e9"] * rows}
+    write_table(pa.table(columns), out, row_group_size=100)
+    return out.getvalue()
+
+
+def workbook(rows):
+    from openpyxl import Workbook
+
+    book, out = Workbook(), io.BytesIO()
+    for cells in ([], ["id", "name", None, None], *([n, "Caf\u00e9", None] for n in range(rows)), [1, 2, 3, 4, 5]):
+        book.active.append(cells)
+    book.save(out)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(("name", "make"), [("parquet", parquet), ("xlsx", workbook)])
+def test_streamed_file_of_typed_cells_equals_one_that_is_read_as_a_whole(tmp_path, monkeypatch, name, make):
+    path = tmp_path / "file"
+    path.write_bytes(make(250))
+    whole = read_table([Document(file=path)], FORMATS[name], Context())
+    assert content(read_table([Document(path.read_bytes())], FORMATS[name], Context())) == content(whole)
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    monkeypatch.setattr("tollhouse.catalogue.importers.formats.parquet._BATCH", 7)
+    streamed = read_table([Document(file=path)], FORMATS[name], Context())
+    assert isinstance(streamed.rows, StreamedRows)
+    assert content(streamed) == content(whole)
+    assert content(streamed) == content(whole)
+    assert len(streamed.rows) == 250
+    assert len(streamed.refused) == (name == "xlsx")
+
+
+@pytest.mark.parametrize(("name", "make"), [("parquet", parquet), ("xlsx", workbook)])
+def test_file_of_typed_cells_that_is_damaged_further_on_is_refused_before_a_row_is_read(
+    tmp_path, monkeypatch, name, make
+):
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    path, raw = tmp_path / "file", bytearray(make(2_000))
+    middle = len(raw) * 2 // 5
+    raw[middle : middle + 400] = bytes(400)
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableFeed, match="is not"):
+        read_table([Document(file=path)], FORMATS[name], Context())
 
 
 def content(table):

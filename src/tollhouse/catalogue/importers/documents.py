@@ -1,9 +1,11 @@
 """Documents: the bytes of a file or of an HTTP response, decompressed and decoded."""
 
 import gzip
+import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from msgspec import Struct
 
@@ -39,12 +41,18 @@ class Document(Struct, frozen=True):
             raise UnreadableFeed(f"the file is larger than {MAX_FILE_BYTES} bytes")
         return self.file.read_bytes()
 
+    def open(self) -> BinaryIO:
+        """The bytes as they are stored, as a file."""
+        return self.file.open("rb") if self.file else io.BytesIO(self.content)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether this is a file whose rows are read anew in each iteration."""
+        return self.file is not None and self.file.stat().st_size >= STREAMED_BYTES
+
     def chunks(self) -> Iterator[bytes]:
         """The bytes as they are stored, in parts."""
-        if self.file is None:
-            yield self.content
-            return
-        with self.file.open("rb") as file:
+        with self.open() as file:
             while chunk := file.read(_HEAD_BYTES):
                 yield chunk
 
@@ -59,7 +67,7 @@ class Document(Struct, frozen=True):
         The lines raise UnicodeDecodeError where the text is not in the given encoding, or else in UTF-8, and
         UnreadableFeed.
         """
-        if self.file is None or self.file.stat().st_size < STREAMED_BYTES:
+        if self.file is None or not self.is_streamed:
             return None
         file = self.file
         with file.open("rb") as raw:

@@ -1,32 +1,57 @@
 """Parquet files, read by pyarrow."""
 
-import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.tables import Row, Table, plain_cell
+from tollhouse.catalogue.importers.tables import Row, StreamedRows, Table, plain_cell
+
+_BATCH = 5_000
 
 
 def read_parquet(documents: list[Document], _context: Context) -> Table:
-    """The rows, numbered from 1. Raises UnreadableFeed, also without the extra."""
+    """The rows, numbered from 1; those of a large file are read anew in each iteration.
+
+    Raises UnreadableFeed, also without the extra.
+    """
     try:
         import pyarrow as pa
-        from pyarrow.parquet import read_table
+        from pyarrow.parquet import ParquetFile
     except ModuleNotFoundError:
         raise UnreadableFeed("Parquet needs the extra: pip install 'tollhouse[parquet]'") from None
-    try:
-        table = read_table(io.BytesIO(documents[0].body))
-        columns = [[plain_cell(value) for value in _microseconds(pa, column).to_pylist()] for column in table.columns]
-    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
-        raise UnreadableFeed(f"is not readable Parquet: {str(error).splitlines()[0]}") from None
+    document = documents[0]
+
+    def read() -> Iterator[Row]:
+        for number, cells in enumerate(_records(pa, ParquetFile, document), start=1):
+            yield Row(number, cells)
+
+    with _unreadable(pa), document.open() as source:
+        columns: list[str] = ParquetFile(source).schema_arrow.names
     if not columns:
         raise UnreadableFeed("there is no column in it")
-    names = tuple(dict.fromkeys(table.column_names))
-    if len(names) < len(columns):
+    if len(set(columns)) < len(columns):
         raise UnreadableFeed("two columns have the same name")
-    return Table(names, [Row(number, cells) for number, cells in enumerate(zip(*columns, strict=True), start=1)])
+    # A file that cannot be read to its end is refused as a whole.
+    rows = StreamedRows(sum(1 for _ in read()), read) if document.is_streamed else list(read())
+    return Table(tuple(columns), rows)
+
+
+def _records(pa: Any, parquet_file: Any, document: Document) -> Iterator[tuple[Any, ...]]:
+    with _unreadable(pa), document.open() as source:
+        for batch in parquet_file(source).iter_batches(_BATCH):
+            columns = [map(plain_cell, _microseconds(pa, column).to_pylist()) for column in batch.columns]
+            yield from zip(*columns, strict=True)
+
+
+@contextmanager
+def _unreadable(pa: Any) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, OverflowError, ValueError) as error:
+        raise UnreadableFeed(f"is not readable Parquet: {str(error).splitlines()[0]}") from None
 
 
 def _microseconds(pa: Any, column: Any) -> Any:
