@@ -111,13 +111,14 @@ def _roll(tally: Tally, windows: Windows, now: float) -> None:
     buckets = tally.buckets
     if not buckets:
         return
-    ahead = ceil((tally.newest - now - MAX_SKEW_SECONDS) / width) - 1
-    if ahead > 0:
+    # Mostly nothing is to be dropped.
+    if tally.newest - now > MAX_SKEW_SECONDS + width:
+        ahead = max(1, ceil((tally.newest - now - MAX_SKEW_SECONDS) / width) - 1)
         tally.total -= sum(buckets[-ahead:])
         del buckets[-ahead:]
         tally.newest -= ahead * width
-    past = len(buckets) - ceil((tally.newest - now + windows.sliding_seconds) / width)
-    if past > 0:
+    if tally.newest - now + windows.sliding_seconds <= (len(buckets) - 1) * width:
+        past = len(buckets) - ceil((tally.newest - now + windows.sliding_seconds) / width)
         tally.total -= sum(buckets[:past])
         del buckets[:past]
         _trim(tally)
@@ -141,6 +142,10 @@ def _add(tally: Tally, now: float) -> None:
     if not buckets:
         tally.newest = now
         buckets.append(0)
+    elif -tally.width < now - tally.newest <= 0 and buckets[-1] < MOST_PER_BUCKET:
+        buckets[-1] += 1
+        tally.total += 1
+        return
     later = ceil((now - tally.newest) / tally.width)
     if later > 0:
         buckets.extend(_EMPTY[:later])
