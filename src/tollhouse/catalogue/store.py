@@ -1,7 +1,7 @@
 """Database tables of the catalogues: revisions, change sets, items and price history."""
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from sqlalchemy import (
@@ -112,10 +112,15 @@ async def read_items(connection: Transaction, name: str, identities: Sequence[st
     return rows
 
 
-async def write_items(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    """Insert items or replace those with the same id."""
+async def write_items(
+    connection: Transaction, name: str, rows: Sequence[dict[str, object]], on_rows: Callable[[int, int], None]
+) -> None:
+    """Insert items or replace those with the same id. `on_rows` receives the rows written and their total."""
+    done = 0
     for chunk in _chunks(rows):
         await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in chunk])
+        done += len(chunk)
+        on_rows(done, len(rows))
 
 
 async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:

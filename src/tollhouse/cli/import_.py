@@ -35,8 +35,10 @@ def import_(
 
     async def command(context: AppContext) -> dict[str, Any]:
         with TerminalProgress() as progress:
-            progress.phase("Importing the feed")
-            return await IMPORTS[service](context.settings, context.database, progress.note, source, options)
+            progress.phase("Reading the feed")
+            return await IMPORTS[service](
+                context.settings, context.database, progress.note, source, options, on_rows=progress.step
+            )
 
     report = common.run(command)
     print_json(report)

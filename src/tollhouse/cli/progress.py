@@ -40,6 +40,12 @@ class TerminalProgress:
     def __call__(self, done: int, total: int) -> None:
         self._progress.update(self._task, completed=done, total=total)
 
+    def step(self, title: str, done: int, total: int) -> None:
+        """The rows done of a phase, which begins with its first call."""
+        if self._progress.tasks[self._task].description != title:
+            self.phase(title)
+        self(done, total)
+
     def note(self, text: str) -> None:
         """Print a line on standard error, above the bar."""
         self._progress.console.print(text, markup=False, highlight=False, soft_wrap=True)

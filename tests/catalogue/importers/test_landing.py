@@ -25,6 +25,7 @@ class Shop:
     def __init__(self, settings: Settings, database: Database, folder: Path) -> None:
         self.settings, self.database, self.folder = settings, database, folder
         self.progress: list[str] = []
+        self.rows: list[tuple[str, int, int]] = []
 
     async def take(self, feed, format_name="shopify", **options: Any):
         """Import text, or a fixture."""
@@ -35,6 +36,7 @@ class Shop:
         return await import_feed(
             self.settings, self.database, self.progress.append, str(path),
             ImportOptions(format_name=format_name, retailer_id="dunlin", **options),
+            on_rows=lambda *rows: self.rows.append(rows),
         )  # fmt: skip
 
     async def counts(self, feed, **options: Any):
@@ -83,6 +85,14 @@ async def test_changed_price_sends_one_event(shop):
     assert [event for event in await shop.events() if event[0] == "product.price_changed"] == [
         ("product.price_changed", "dunlin.1-queen")
     ]
+
+
+async def test_rows_checked_and_written_are_counted_while_they_are(shop, monkeypatch):
+    monkeypatch.setattr("tollhouse.services.mattress.import_transaction._STEP", 2)
+    monkeypatch.setattr("tollhouse.catalogue.store.CHUNK", 2)
+    await shop.take(shopify(mattress(1), mattress(2), mattress(3)))
+    counted = [("Checking rows", 2, 3), ("Checking rows", 3, 3), ("Writing products", 2, 3), ("Writing products", 3, 3)]
+    assert shop.rows == counted
 
 
 async def test_products_that_a_full_import_lacks_are_removed_and_a_partial_one_keeps_them(shop):

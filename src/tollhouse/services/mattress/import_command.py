@@ -18,7 +18,7 @@ from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
 from tollhouse.catalogue.importers.registry import Format
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_rows import ATTRIBUTES, ImportedRow, Terms, rows_from_items
-from tollhouse.services.mattress.import_transaction import SERVICE, import_products
+from tollhouse.services.mattress.import_transaction import SERVICE, OnRows, import_products
 from tollhouse.services.mattress.product import CURRENCY, Storefront
 from tollhouse.services.mattress.retailers import Retailer, load_retailers
 from tollhouse.services.mattress.service import open_catalogue
@@ -58,8 +58,14 @@ class FeedRequest(Struct, frozen=True):
     allow_loopback: bool = False
 
 
-async def import_feed(
-    settings: Settings, database: Database, progress: Progress, source: str, options: ImportOptions
+async def import_feed(  # noqa: PLR0913 - what a command has
+    settings: Settings,
+    database: Database,
+    progress: Progress,
+    source: str,
+    options: ImportOptions,
+    *,
+    on_rows: OnRows = lambda *_: None,
 ) -> dict[str, Any]:
     """Import a file or an address; the report has `landed` false where nothing has changed.
 
@@ -95,6 +101,7 @@ async def import_feed(
             allow_shrink=options.allow_shrink,
             strict=options.strict,
             storefront=Storefront.from_settings(settings),
+            on_rows=on_rows,
         )
     finally:
         catalogue.close()

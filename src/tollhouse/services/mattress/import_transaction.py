@@ -1,7 +1,8 @@
 """The import transaction: a retailer's rows land together, with the events of what they change."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
@@ -30,7 +31,10 @@ SERVICE = "mattress"
 # A full import that would remove more than this share of a retailer's products is taken for a broken file.
 LARGEST_LOSS = 0.5
 _HIGHEST_PRICE = 1_000_000
+_STEP = 500
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._~-]+")
+
+OnRows = Callable[[str, int, int], None]
 
 
 class RefusedRow(Struct, frozen=True):
@@ -67,14 +71,16 @@ async def import_products(  # noqa: PLR0913 - the options of an import
     allow_shrink: bool = False,
     strict: bool = False,
     storefront: Storefront | None = None,
+    on_rows: OnRows = lambda *_: None,
 ) -> ImportReport:
     """Replace the retailer's products by those of the rows, in one transaction, with events for subscribers.
 
     A full import also removes the retailer's products that no row names; one that would remove more than half of
     them does not land without `allow_shrink`. `is_partial` removes nothing. `strict` lets nothing land when a row is
-    refused. Every serving process shows the result within a second. Raises Problem `storage-unavailable`.
+    refused. `on_rows` receives the phase, the rows done and their total. Every serving process shows the result within
+    a second. Raises Problem `storage-unavailable`.
     """
-    items, refused, named = _products(retailer, rows)
+    items, refused, named = _products(retailer, list(rows), on_rows)
     report = ImportReport(retailer.id, len(items) + len(refused), len(items), refused)
     if strict and refused:
         return replace(report, has_landed=False, reason=f"{len(refused)} rows were refused, and the import is strict")
@@ -84,7 +90,9 @@ async def import_products(  # noqa: PLR0913 - the options of an import
         if len(gone) > len(stored) * LARGEST_LOSS and not allow_shrink:
             reason = f"{len(gone)} of {len(stored)} products would be removed"
             return replace(report, has_landed=False, reason=reason)
-        changes = await catalogue.apply(transaction, items.values(), sorted(gone))
+        changes = await catalogue.apply(
+            transaction, items.values(), sorted(gone), on_rows=partial(on_rows, "Writing products")
+        )
         await outbox.put_all(transaction, SERVICE, list(_events(storefront or Storefront(), changes)))
     written = len(changes.created) + len(changes.price_changed) + len(changes.changed)
     return replace(
@@ -146,13 +154,17 @@ def _faults(item: Item) -> Iterator[tuple[str, str]]:
         yield "title", "is empty"
 
 
-def _products(retailer: Retailer, rows: Iterable[ImportedRow]) -> tuple[dict[str, Item], list[RefusedRow], set[str]]:
+def _products(
+    retailer: Retailer, rows: Sequence[ImportedRow], on_rows: OnRows
+) -> tuple[dict[str, Item], list[RefusedRow], set[str]]:
     """The products by id, the refused rows, and the ids of all products that the feed names."""
     items: dict[str, Item] = {}
     refused: list[RefusedRow] = []
     named: set[str] = set()
     lines: dict[str, int] = {}
-    for row in rows:
+    for done, row in enumerate(rows, start=1):
+        if done % _STEP == 0 or done == len(rows):
+            on_rows("Checking rows", done, len(rows))
         identity = product_id(retailer, row.id)
         reason = row.refused
         if not reason and (row.product is None or not identity):
