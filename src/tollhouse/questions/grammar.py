@@ -32,7 +32,6 @@ from tollhouse.questions.query import (
     Not,
     Open,
     OpenForm,
-    Order,
     Query,
     Reading,
     Reason,
@@ -265,8 +264,6 @@ class _Question:
     @property
     def _rows(self) -> Rows:
         frame = self._frame
-        if {"descending", "ascending"} & self._forms.keys() and not self._clauses.has_limit:
-            return Rows(frame.kind, frame.where, frame.order)
         return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
 
     def query(self) -> Query | None:  # noqa: C901, PLR0911, PLR0912
@@ -303,20 +300,8 @@ class _Question:
         if "when" in forms:
             times = [item.name for item in self._linker.kinds[frame.kind].attributes if item.type == "time"]
             return List(self._rows, times[0]) if times else None
-        if (
-            frame.measured is not None
-            and frame.measured.role == "attribute"
-            and not frame.has_noun
-            and not frame.is_named
-        ):
-            function: Function = "largest" if frame.superlative == "most" else "smallest"
-            return Figure(Rows(frame.kind, frame.where), Measure(function, frame.measured.name))
         if frame.measured is not None and {"average", "median"} & forms.keys():
             return Figure(Rows(frame.kind, frame.where), self._measure())
-        if "how_many" in forms and frame.order is not None and "order_by" in forms:
-            return List(self._rows)
-        if "sum" in forms and (weight := self._weight_of_several()):
-            return Figure(Rows(frame.kind, frame.where), Measure("sum", weight))
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
             return Figure(Rows(frame.kind, frame.where))
         if self._is_yes_no():
@@ -376,13 +361,6 @@ class _Question:
         self._know("runner_up", "ahead", "difference")
         sides = tuple(Rows(rows.kind, rows.where, rows.order, 1, skip) for skip in (0, 1))
         return Compare(sides, Measure("largest", rows.order.by), difference=True)
-
-    def _weight_of_several(self) -> str | None:
-        """The number by which rows are the largest, where nothing but several rows is named: "A and B together"."""
-        where, weight = self._frame.where, self._linker.kinds[self._frame.kind].weight
-        named = isinstance(where, Test) and where.attribute == "id" and len(where.values) > 1
-        attribute = self._linker.attribute_named(self._frame.kind, weight) if named and weight else None
-        return weight if attribute is not None and attribute.type in NUMERIC else None
 
     def with_only(self, query: Query) -> Query:
         """The query of rows that have a named row and no other: "for which X is the only supplier"."""
@@ -722,7 +700,7 @@ class _Question:
         after = range(nouns[0] + 1, len(self._items)) if nouns else ()
         ends = [index for index in after if self._items[index].says("be", "have", "do", "occur", "with")]
         verbs = [index for index in after if self._is_predicate(self._items[index])]
-        split = next(iter((*ends, *verbs)), self._place_of_happening(nouns[0]) if nouns else None)
+        split = next(iter((*ends, *verbs)), None)
         where = frame.where
         if split is not None and any(part.at > split or (part.at == split) for part in frame.parts):
             whole = [part.condition for part in frame.parts if part.at < split]
@@ -734,15 +712,6 @@ class _Question:
     def _is_predicate(item: Item) -> bool:
         return item.find("verb") is not None or (item.find("preposition") is not None and " " in item.text)
 
-    def _place_of_happening(self, start: int) -> int | None:
-        """Where a verb without meaning stands before a preposition: "happened in", "took place in"."""
-        for index in range(start + 1, len(self._items) - 1):
-            item, following = self._items[index], self._items[index + 1]
-            is_place = following.find("preposition") or following.says("in", "from", "of")
-            if item.says("filler") and not item.says("all", "of", "in", "from") and is_place:
-                return index
-        return None
-
     def _compare(self) -> Query | None:
         """The sides of a comparison, if the question has one."""
         forms, frame = self._forms, self._frame
@@ -752,12 +721,6 @@ class _Question:
         rows = Rows(frame.kind, frame.where)
         if self._clauses.before is not None and self._clauses.than is not None and not frame.parts:
             rows = Rows(self._clauses.before.kind, self._clauses.before.where)
-        named_rows = [Rows(frame.kind, test) for test in self._named()]
-        are_rows = (
-            len(named_rows) > 1 and all(part.key == "id" for part in frame.parts) and self._measure() == Measure()
-        )
-        if are_rows and not ({"comparative_more", "comparative_less"} & asks):
-            return Compare(tuple(named_rows))
         if self._clauses.than is not None and (self._clauses.than.parts or self._clauses.than.has_noun):
             if (
                 any(part.key == "id" for part in self._clauses.than.parts)
@@ -767,18 +730,9 @@ class _Question:
                 return self._exceeding()
             keys = {part.key for part in frame.parts}
             shared = [part.condition for part in self._clauses.than.parts if part.key not in keys and part.key != "id"]
-            is_of_row = all(part.key == "id" for part in self._clauses.than.parts) and _has_row(frame.where)
-            if (
-                not is_of_row
-                and len(keys) == 1
-                and keys.isdisjoint(part.key for part in self._clauses.than.parts)
-                and not frame.is_named
-            ):
-                sides: Sequence[Rows] = (rows, Rows(frame.kind, self._clauses.than.where))
-                return self._compared(sides)
             if any(part.key in keys for part in self._clauses.than.parts):
                 rows = Rows(frame.kind, all_of([frame.where, *shared]))  # "more battles than protests in Iraq"
-            sides = (rows, override(rows, self._clauses.than.parts))
+            sides: Sequence[Rows] = (rows, override(rows, self._clauses.than.parts))
         else:
             sides = [Rows(frame.kind, one) for one in split(frame.where)]
         return self._compared(sides) if len(sides) > 1 else None
@@ -801,27 +755,11 @@ class _Question:
         return Exists(rows) if self._is_yes_no() else List(rows)
 
     def _compared(self, sides: Sequence[Rows]) -> Query:
-        """The comparison of sides; of named rows without a number, the row itself."""
-        forms, frame = self._forms, self._frame
+        forms = self._forms
         yes_no = "difference" not in forms and self._is_yes_no()
         counts = ("how_many" in forms and "compare" not in forms) or "how_much" in forms
         difference = "difference" in forms or (counts and not yes_no)
-        measure = self._measure()
-        if (
-            not difference
-            and not yes_no
-            and "compare" not in forms
-            and measure.attribute is not None
-            and all(_names_row(side) for side in sides)
-        ):
-            named = [value for side in sides if isinstance(side.where, Test) for value in side.where.values]
-            order = Order(measure.attribute, "comparative_less" not in forms)
-            return List(Rows(frame.kind, Test("id", "is", tuple(named)), order, 1))
-        return Compare(tuple(sides), measure, difference, "comparative_less" not in forms, yes_no)
-
-
-def _names_row(rows: Rows) -> bool:
-    return isinstance(rows.where, Test) and rows.where.attribute == "id"
+        return Compare(tuple(sides), self._measure(), difference, "comparative_less" not in forms, yes_no)
 
 
 def _has_row(condition: Condition) -> bool:

@@ -409,7 +409,6 @@ class Quantities(FrameReader):
                     self.forms.setdefault(form, place)
             place += 1
         self.i = index
-        self.has_limit = self.has_limit or bool(limit or frame.limit)
         frame.limit, frame.skip = limit or frame.limit or 1, skip
         frame.superlative = "most" if descending else "least"
         meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None
