@@ -203,7 +203,7 @@ class Engine:
         if not isinstance(query, List) or query.attribute is not None or query.rows.order is not None:
             return None
         rows = query.rows
-        parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+        parts = rows.parts
         tests = [part for part in parts if isinstance(part, Test)]
         is_text = [test.comparison == "contains" for test in tests]
         if not any(is_text) or len(tests) < len(parts):
@@ -299,7 +299,7 @@ class _Writer:
     def _shown_places(self) -> Places:
         """The rows of the answer; of a comparison of named rows, those."""
         query = self._result.query
-        if isinstance(query, Compare) and query.measure == COUNT and all(_names_rows(rows) for rows in query.sides):
+        if isinstance(query, Compare) and query.measure == COUNT and all(rows.is_named for rows in query.sides):
             return np.concatenate([side.places for side in self._result.sides])
         return self._result.places
 
@@ -308,7 +308,7 @@ class _Writer:
         result, query = self._result, self._result.query
         if not isinstance(query, List) or len(result.places) != 1:
             return result.value
-        attribute = query.attribute or (self._weight(result.kind) if _names_rows(query.rows) else None)
+        attribute = query.attribute or (self._weight(result.kind) if query.rows.is_named else None)
         if attribute is None:
             return result.value
         values = self._dataset.values(result.kind, self._dataset.rows(result.kind)[result.places[0]], attribute)
@@ -349,7 +349,7 @@ class _Writer:
             return ()
         named = [named_in(rows.where) for rows in query.sides]
         known = [side.value for side in result.sides if side.value is not None]
-        if not known or any(test is None for test in named) or (query.measure == COUNT and _names_rows(query.sides[0])):
+        if not known or any(test is None for test in named) or (query.measure == COUNT and query.sides[0].is_named):
             return ()
         best = max(known) if query.descending else min(known)
         pairs = zip(named, result.sides, strict=True)
@@ -492,7 +492,7 @@ class _Writer:
         """The profiles of rows that are asked for by their names; empty for other rows."""
         texts = []
         for rows in sides:
-            if not _names_rows(rows):
+            if not rows.is_named:
                 return ""
             every = self._dataset.rows(rows.kind)
             for place in self._tables.select(rows)[0]:
@@ -583,11 +583,6 @@ _WRITERS: dict[type, Callable[[_Writer], str]] = {
     Call: _Writer.called,
     Open: _Writer.opened,
 }
-
-
-def _names_rows(rows: Rows) -> bool:
-    """Whether the rows are asked for by their names."""
-    return isinstance(rows.where, Test) and rows.where.attribute == "id"
 
 
 def _measure(measure: Measure, noun: str) -> str:

@@ -536,7 +536,7 @@ class Clauses(Relations):
     def _has_owner(self, index: int) -> bool:
         """Whether "of" and a name follow a relation noun, whose other end is then that name."""
         item, following = self.at(index), self.at(self.skip_light(index))
-        return item is not None and item.says("of") and following is not None and self._names(following)
+        return item is not None and item.says("of") and following is not None and following.is_name
 
     def _as_party(self, test: Test, frame: Frame) -> bool:
         """As in "with X as a supplier", "counts X among its customers": the row stands at the relation's other end."""

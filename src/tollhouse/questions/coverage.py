@@ -12,7 +12,6 @@ from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import (
     COUNT,
     EVERYTHING,
-    AllOf,
     Call,
     Compare,
     Figure,
@@ -62,7 +61,7 @@ def is_plausible(query: Query) -> bool:  # noqa: PLR0911
     if sum(1 for _ in _nodes(query)) > MOST_PARTS:
         return False
     if isinstance(query, Compare):
-        named = [_names(rows) for rows in query.sides]
+        named = [rows.is_named for rows in query.sides]
         if len({rows.kind for rows in query.sides}) == 1 and any(
             rows.where == EVERYTHING and rows.order is None for rows in query.sides
         ):
@@ -75,7 +74,7 @@ def is_plausible(query: Query) -> bool:  # noqa: PLR0911
         return True
     if isinstance(query, Figure) and query.measure == COUNT and _is_one_row(rows):
         return False
-    parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    parts = rows.parts
     names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
     return not any(isinstance(part, Related) and is_open(part, name) for name in names for part in parts)
 
@@ -89,12 +88,8 @@ def is_open(related: Related, name: Test) -> bool:
 
 def _is_one_row(rows: Rows) -> bool:
     """Whether a row is named, with or without further conditions."""
-    parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    parts = rows.parts
     return any(isinstance(part, Test) and part.attribute == "id" and len(part.values) == 1 for part in parts)
-
-
-def _names(rows: Rows) -> bool:
-    return isinstance(rows.where, Test) and rows.where.attribute == "id"
 
 
 def _following(items: Sequence[Item], place: int) -> Item | None:
@@ -245,7 +240,7 @@ class _Parts:
         if item.says("how_much") and isinstance(query, List):
             weight = self._linker.kinds[query.rows.kind].weight
             is_number = weight is not None and self._linker.attribute_named(query.rows.kind, weight) is not None
-            return query.attribute is not None or query.rows.order is not None or not _names(query.rows) or is_number
+            return query.attribute is not None or query.rows.order is not None or not query.rows.is_named or is_number
         if item.says("how_many") and item.text.lower() != "counts":
             return not (isinstance(query, List) and query.attribute is None and not query.rows.order)
         if item.says(*NEGATIONS) and following is not None and not item.says("or_more", "or_less"):

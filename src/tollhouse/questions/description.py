@@ -101,19 +101,13 @@ def narrowed(before: Reading, after: Reading) -> Reading:
     """A description that narrows down or changes the one before: what it says of an attribute counts instead."""
     first, second = before.query, after.query
     assert isinstance(first, Open) and isinstance(second, Open)  # noqa: PT018
-    stated = _conditions(second.rows.where)
+    stated = second.rows.parts
     changed = {test.attribute for each in stated if not isinstance(each, Not) for test in every_test(each)}
-    remaining = (
-        each for each in _conditions(first.rows.where) if changed.isdisjoint(t.attribute for t in every_test(each))
-    )
+    remaining = (each for each in first.rows.parts if changed.isdisjoint(t.attribute for t in every_test(each)))
     ordered = second.rows if second.rows.order is not None else first.rows
-    where = (*remaining, *(each for each in stated if each not in _conditions(first.rows.where)))
+    where = (*remaining, *(each for each in stated if each not in first.rows.parts))
     rows = Rows(second.rows.kind, where[0] if len(where) == 1 else AllOf(where), ordered.order, ordered.limit)
     return Reading(Open(rows, second.words), after.understood, after.ignored, after.corrected)
-
-
-def _conditions(where: Condition) -> tuple[Condition, ...]:
-    return where.of if isinstance(where, AllOf) else (where,)
 
 
 def _read(linker: Linker, kind: str, items: Sequence[Item], index: int, state: _State) -> int:

@@ -185,7 +185,7 @@ def _continued_call(before: Call, frame: Frame, clauses: Clauses) -> Call | None
 
 def override(rows: Rows, parts: Sequence[Part]) -> Rows:
     """The rows with new conditions in the place of those on the same attributes."""
-    conditions: list[Condition] = list(rows.where.of) if isinstance(rows.where, AllOf) else [rows.where]
+    conditions: list[Condition] = list(rows.parts)
     for part in parts:
         if part.key == "id" and isinstance(part.condition, Test):
             replaced = [_renamed(condition, part.condition) for condition in conditions]
@@ -217,7 +217,7 @@ def _turned(rows: Rows, frame: Frame) -> Rows:
     """The rows at the other end of a relation: "and customers?" after suppliers."""
     party = frame.open_party
     assert party is not None
-    conditions = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+    conditions = rows.parts
     turned = [
         Related(party.relation, bool(party.value), condition.to) if isinstance(condition, Related) else condition
         for condition in conditions

@@ -302,6 +302,8 @@ class _Question:
             return List(self._rows, times[0]) if times else None
         if frame.measured is not None and {"average", "median"} & forms.keys():
             return Figure(Rows(frame.kind, frame.where), self._measure())
+        if "sum" in forms and (weight := self._weight_of_several()):
+            return Figure(Rows(frame.kind, frame.where), Measure("sum", weight))
         if "how_many" in forms or ("sum" in forms and "list" not in forms and "which" not in forms):
             return Figure(Rows(frame.kind, frame.where))
         if self._is_yes_no():
@@ -362,13 +364,19 @@ class _Question:
         sides = tuple(Rows(rows.kind, rows.where, rows.order, 1, skip) for skip in (0, 1))
         return Compare(sides, Measure("largest", rows.order.by), difference=True)
 
+    def _weight_of_several(self) -> str | None:
+        """The number by which rows are the largest, where nothing but several rows is named: "A and B together"."""
+        where, weight = self._frame.where, self._linker.kinds[self._frame.kind].weight
+        named = isinstance(where, Test) and where.attribute == "id" and len(where.values) > 1
+        return weight if named and weight and self._is_numeric(self._frame.kind, weight) else None
+
     def with_only(self, query: Query) -> Query:
         """The query of rows that have a named row and no other: "for which X is the only supplier"."""
         place = next((place for place, item in enumerate(self._items) if self._is_only_party(place, item)), None)
         if place is None or not isinstance(query, List | Figure | Exists) or isinstance(query.rows.where, Test):
             return query
         party = self._items[place].find("party")
-        parts = query.rows.where.of if isinstance(query.rows.where, AllOf) else (query.rows.where,)
+        parts = query.rows.parts
         links = [part for part in parts if isinstance(part, Related) and named_in(part) is not None]
         if party is None or len(links) != 1 or links[0].relation != party.relation:
             return query
@@ -394,7 +402,7 @@ class _Question:
         """
         if not isinstance(query, List | Figure | Groups):
             return query
-        parts = query.rows.where.of if isinstance(query.rows.where, AllOf) else (query.rows.where,)
+        parts = query.rows.parts
         names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
         if is_plausible(query):
             states = isinstance(query, List) and query.attribute is None and query.rows.order is None

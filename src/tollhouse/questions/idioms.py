@@ -143,9 +143,8 @@ def _match(
 
 def _is(item: Item, name: str, linker: Linker) -> bool:
     """Whether an item can stand for an element of a pattern."""
-    is_name = any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
-    if name == "NAME" or is_name:
-        return name == "NAME" and is_name
+    if name == "NAME" or item.is_name:
+        return name == "NAME" and item.is_name
     if name == "NOUN":
         attribute = next((linker.attribute(each) for each in item.meanings if each.role == "attribute"), None)
         return item.find("party", "kind") is not None or (attribute is not None and attribute.type in NUMERIC)

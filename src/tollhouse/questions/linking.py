@@ -103,6 +103,11 @@ class Item(Struct, frozen=True):
         return any(meaning.role in {"function", "mark"} and meaning.name in concepts for meaning in self.meanings)
 
     @property
+    def is_name(self) -> bool:
+        """Whether the phrase can name a row."""
+        return any(meaning.role == "value" and meaning.name == "id" for meaning in self.meanings)
+
+    @property
     def number(self) -> float | None:
         meaning = self.find("number")
         return None if meaning is None else float(meaning.value)

@@ -94,6 +94,16 @@ class Rows(Struct, frozen=True):
     limit: int | None = None
     skip: int = 0
 
+    @property
+    def parts(self) -> tuple[Condition, ...]:
+        """The conditions that must all hold."""
+        return self.where.of if isinstance(self.where, AllOf) else (self.where,)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the rows are asked for by their names alone."""
+        return isinstance(self.where, Test) and self.where.attribute == "id"
+
 
 Function = Literal["count", "sum", "average", "median", "smallest", "largest", "increase", "decrease"]
 

@@ -13,6 +13,7 @@ from tollhouse.questions.frames import (
     all_of,
     any_of,
     named_in,
+    split,
 )
 from tollhouse.questions.linking import Item, Meaning
 from tollhouse.questions.normalise import fold, phrase
@@ -79,10 +80,6 @@ class Relations(Quantities):
         values = tuple(dict.fromkeys(meaning.value for meaning in meanings))
         return Test(name, "contains" if is_text else "is", values, words)
 
-    @staticmethod
-    def _names(item: Item) -> bool:
-        return any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
-
     def _possessive(self, index: int) -> int:
         """The place after "'s", or the same place where there is none."""
         item = self.at(index)
@@ -97,7 +94,7 @@ class Relations(Quantities):
         while (item := self.at(index)) is not None:
             party = item.find("party")
             following = self.at(self.skip_light(index + 1))
-            if party is not None and item.find("verb") and following is not None and self._names(following):
+            if party is not None and item.find("verb") and following is not None and following.is_name:
                 return None
             if party is not None:
                 return party, index
@@ -406,7 +403,7 @@ class Relations(Quantities):
         place = self.skip_light(self.i)
         if (item := self.at(place)) is not None and item.find("transitive"):
             item = self.at(self.skip_light(place + 1))
-        return item is not None and self._names(item)
+        return item is not None and item.is_name
 
     def _first_said(self) -> int:
         """Where the question begins after a greeting."""
@@ -481,7 +478,7 @@ class Relations(Quantities):
                 goods, self.i = self.items[self.i : place], place
                 return [test for each in goods if (test := self._link_value(each, verb.relation))]
             is_goods = item.find("value", "attribute") or item.says("anyone", "all", "filler", "and", "or")
-            if not is_goods or self._names(item) or item.find("kind", "party"):
+            if not is_goods or item.is_name or item.find("kind", "party"):
                 return []
         return []
 
@@ -529,7 +526,7 @@ class Relations(Quantities):
             if not result and self._is_goods(index, relation):
                 self.i = index + 1
                 return result
-            is_row = item is not None and (item.find("party", "kind") or (item.find("value") and self._names(item)))
+            is_row = item is not None and (item.find("party", "kind") or item.is_name)
             if item is not None and not is_row and (test := self._link_value(item, relation)):
                 result.append(test)
                 self.i = index + 1
@@ -563,7 +560,8 @@ class Relations(Quantities):
         ]
         joined = any(conjunction in {"and", "but"} for conjunction, is_negated, _ in operands if not is_negated)
         if not has_or and (both or (joined and not any_and)):
-            return all_of([*(replace(link, to=one) for one in _single(included)), *excluded])
+            single = [one for each in included for one in (split(each) if isinstance(each, Test) else [each])]
+            return all_of([*(replace(link, to=one) for one in single), *excluded])
         if not included:
             return all_of(excluded)
         alternatives = included[0]
@@ -705,19 +703,6 @@ class Relations(Quantities):
 
 def _is_row(condition: Condition) -> bool:
     return isinstance(condition, Test) and condition.attribute == "id"
-
-
-def _single(conditions: list[Condition]) -> list[Condition]:
-    """Conditions on one value each."""
-    return [
-        one
-        for condition in conditions
-        for one in (
-            [Test(condition.attribute, "is", (value,), condition.words) for value in condition.values]
-            if isinstance(condition, Test) and condition.comparison == "is" and len(condition.values) > 1
-            else [condition]
-        )
-    ]
 
 
 def leads(condition: Condition) -> bool:

@@ -190,7 +190,7 @@ class Passages:
     def _excluded(self, rows: Rows) -> NDArray[np.bool_]:
         """The lines of rows that an exclusion names."""
         excluded = np.zeros(len(self._lines), bool)
-        parts = rows.where.of if isinstance(rows.where, AllOf) else (rows.where,)
+        parts = rows.parts
         for part in parts:
             for kind in self._tables.kinds if isinstance(part, Not) else ():
                 passing = self._passing(kind, part)

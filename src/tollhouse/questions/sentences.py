@@ -45,7 +45,7 @@ def focused(linked: Linked) -> Linked:
         if sentence in with_question or not _is_aside(sentence):
             items += _without_asides(sentence, named)
             continue
-        named = next((item for item in sentence if _is_name(item)), named)
+        named = next((item for item in sentence if item.is_name), named)
     return replace(linked, items=tuple(items))
 
 
@@ -73,9 +73,9 @@ def _without_preamble(items: Sequence[Item]) -> list[Item]:
 
 def _with_heading(head: Sequence[Item], rest: Sequence[Item]) -> list[Item]:
     """The question with the name of its heading in the place of its pronoun; empty if there is none such."""
-    names = [item for item in head if _is_name(item)]
+    names = [item for item in head if item.is_name]
     place = next((place for place, item in enumerate(rest) if item.says("it")), None)
-    if len(names) != 1 or place is None or any(_is_name(item) for item in rest):
+    if len(names) != 1 or place is None or any(item.is_name for item in rest):
         return []
     return [*rest[:place], names[0], *rest[place + 1 :]]
 
@@ -166,10 +166,6 @@ def _may_be_name(sentence: Sequence[Item], place: int) -> bool:
     return (place > 0 and sentence[place].text[:1].isupper()) or (before is not None and before.says(*_LEADING))
 
 
-def _is_name(item: Item) -> bool:
-    return any(meaning.role == "value" and meaning.name == "id" for meaning in item.meanings)
-
-
 def _is_filter(item: Item) -> bool:
     """Whether rows have the phrase as a value, which their relations may have as well."""
     return any(meaning.role == "value" and not meaning.relation for meaning in item.meanings)
@@ -178,7 +174,7 @@ def _is_filter(item: Item) -> bool:
 def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     """The sentence without a lead-in such as "strictly speaking,", and with the name in the place of its pronoun."""
     wish = _end_of_wish(sentence)
-    named = next((item for item in sentence[:wish] if _is_name(item)), named)
+    named = next((item for item in sentence[:wish] if item.is_name), named)
     sentence = sentence[wish:]
     clauses = _split(sentence[_end_of_lead_in(sentence) :], (",",))
     while len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
@@ -186,7 +182,7 @@ def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     while len(clauses) > 1 and _is_tag(clauses[-1]):
         del clauses[-1]
     sentence = [item for clause in clauses for item in clause]
-    if named is None or any(_is_name(item) for item in sentence):
+    if named is None or any(item.is_name for item in sentence):
         return sentence
     place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
     return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
@@ -283,7 +279,7 @@ def without_ellipsis(linked: Linked) -> tuple[Linked, list[Item]]:
     items = list(linked.items)
     names: list[Item] = []
     for place in range(len(items) - 1, 1, -1):
-        if place >= len(items) or not _is_name(items[place]) or not any(_is_name(item) for item in items[:place]):
+        if place >= len(items) or not items[place].is_name or not any(item.is_name for item in items[:place]):
             continue
         end = _end_of_clause(items, place)
         start = None if end is None else _start_of_ellipsis(items, place, items[place + 1 : end])
