@@ -50,12 +50,14 @@ async def test_burst_is_worked_off(now):
 
 async def test_queue_that_stays_long_is_cut_to_the_target_and_recovers(now):
     queue = QueueOfLoop()
-    for _ in range(6):
+    for _ in range(8):
         refused = await turn(queue, now, 100, 0.001)
-    assert refused.count(False) == pytest.approx(load_shedding.TARGET_SECONDS * 1_000 + 1, abs=1)
+    assert refused.count(False) == pytest.approx(load_shedding.OVERLOADED_SECONDS * 1_000 + 1, abs=1)
     assert refused == sorted(refused)
     for _ in range(3):
         assert not any(await turn(queue, now, 5, 0.001))
+    assert any(await turn(queue, now, 100, 0.001)), "a short queue does not yet mean that it stays short"
+    now[0] += load_shedding.REMEMBER_SECONDS + 0.1
     assert not any(await turn(queue, now, 100, 0.001))
 
 

@@ -19,11 +19,13 @@ log = logger("http")
 
 TARGET_SECONDS = 0.05
 """Some hundred quick requests at once wait less."""
+OVERLOADED_SECONDS = 0.01
+"""The same while requests are refused: an answer takes several turns of the loop, each of which may last so long."""
 TARGET_REQUESTS = 4
 """A queue of so many average requests is short, too, however long they take."""
 INTERVAL_SECONDS = 0.5
 FEWEST_AT_ONCE = 16
-REMEMBER_SECONDS = 1.0
+REMEMBER_SECONDS = 5.0
 RETRY_AFTER_SECONDS = 1
 LOG_SECONDS = 10.0
 _SMOOTHING = 0.05
@@ -40,6 +42,7 @@ class QueueOfLoop:
         self._probed_at: float | None = None
         self._ended_at = 0.0
         self._short_at = 0.0
+        self._refused_at = -REMEMBER_SECONDS
         self._begun = self._refused = 0
         self._request_seconds = 0.0
         self._unlogged = 0
@@ -54,20 +57,30 @@ class QueueOfLoop:
                 self._short_at = now
             self._probed_at, self._begun, self._refused = now, 0, 0
             asyncio.get_running_loop().call_soon(self._end_probe)
-        elif now - self._short_at > INTERVAL_SECONDS and now - self._probed_at > self._target() and is_shed(path):
+        elif (
+            (self._is_refusing(now) or now - self._short_at > INTERVAL_SECONDS)
+            and now - self._probed_at > self._target(now)
+            and is_shed(path)
+        ):
+            self._refused_at = now
             self._refused += 1
             return True
         self._begun += 1
         return False
 
-    def _target(self) -> float:
-        return max(TARGET_SECONDS, TARGET_REQUESTS * self._request_seconds)
+    def _is_refusing(self, now: float) -> bool:
+        # Once requests are refused the queue is short. If they were no longer refused then, it would grow again.
+        return now - self._refused_at < REMEMBER_SECONDS
+
+    def _target(self, now: float) -> float:
+        shortest = OVERLOADED_SECONDS if self._is_refusing(now) else TARGET_SECONDS
+        return max(shortest, TARGET_REQUESTS * self._request_seconds)
 
     def _end_probe(self) -> None:
         assert self._probed_at is not None, "a probe ends once"
         now = self._ended_at = perf_counter()
         waited, self._probed_at = now - self._probed_at, None
-        if waited <= self._target():
+        if waited <= self._target(now):
             self._short_at = now
         if not self._refused:
             mean = waited / self._begun
@@ -135,7 +148,7 @@ class QueueOfThreads:
             loop.run_in_executor(None, perf_counter).add_done_callback(self._end_probe)
         if operation.in_progress < FEWEST_AT_ONCE or operation.seconds < TARGET_SECONDS:
             return False
-        # Once requests are refused the queue is short. If they were no longer refused then, it would grow again.
+        # As in the queue of the loop.
         return now - self._short_at > INTERVAL_SECONDS or now - self._refused_at < REMEMBER_SECONDS
 
     def _end_probe(self, begun: asyncio.Future[float]) -> None:
