@@ -11,9 +11,10 @@ from tests.waiting import until
 from tests.webhooks.certificates import Authority
 from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
+from tollhouse.http_client.connection import RequestFailed
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
 from tollhouse.proxy.http_upstream import HttpUpstream
-from tollhouse.proxy.upstream import OutgoingRequest, UpstreamFailure
+from tollhouse.proxy.upstream import OutgoingRequest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 RECEIVED = HttpRequest({"method": "GET", "path": "/", "query_string": b"", "headers": []}, lambda: asyncio.sleep(9))
@@ -86,7 +87,7 @@ async def test_request_on_a_closed_connection_is_repeated_if_that_changes_nothin
         if is_repeated:
             assert await whole(client, request(method, body)) == b"ok"
         else:
-            with pytest.raises(UpstreamFailure) as failed:
+            with pytest.raises(RequestFailed) as failed:
                 await whole(client, request(method, body))
             assert failed.value.kind == "cut"
     assert len(script.heads) == (3 if is_repeated else 2)
@@ -94,7 +95,7 @@ async def test_request_on_a_closed_connection_is_repeated_if_that_changes_nothin
 
 async def test_request_is_repeated_once_and_never_after_a_byte_of_its_answer():
     async with upstream(Script(None, None, OK)) as client:
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(RequestFailed):
             await whole(client, request())
 
     async def half(_reader, writer) -> None:
@@ -103,7 +104,7 @@ async def test_request_is_repeated_once_and_never_after_a_byte_of_its_answer():
 
     script = Script(half, OK)
     async with upstream(script) as client:
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(RequestFailed):
             await whole(client, request())
     assert len(script.heads) == 1
 
@@ -114,7 +115,7 @@ async def test_streamed_body_is_never_repeated():
 
     script = Script(None, OK)
     async with upstream(script) as client:
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(RequestFailed):
             await whole(client, request("PUT", pieces(), 1))
     assert len(script.heads) == 1
 
@@ -129,7 +130,7 @@ async def test_bytes_that_come_unasked_answer_no_later_request():
     script = Script(twice, OK)
     async with upstream(script) as client:
         assert await whole(client, request()) == b"ok"
-        await until(lambda: not client._open)
+        await until(lambda: not client._pool._open)
         assert await whole(client, request()) == b"ok"
 
 
@@ -141,7 +142,7 @@ async def test_bytes_that_come_unasked_answer_no_later_request():
 )  # fmt: skip
 async def test_answer_that_is_not_http_is_refused(answer):
     async with upstream(Script(answer, answer)) as client:
-        with pytest.raises(UpstreamFailure) as failed:
+        with pytest.raises(RequestFailed) as failed:
             await whole(client, request())
     assert failed.value.kind == "invalid"
 
@@ -149,7 +150,7 @@ async def test_answer_that_is_not_http_is_refused(answer):
 async def test_header_with_a_line_break_is_not_sent():
     script = Script(OK)
     async with upstream(script) as client:
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(RequestFailed):
             await whole(client, request(x="a\r\ny: b"))
     assert not script.heads
 
@@ -163,7 +164,7 @@ async def test_body_of_another_length_is_not_passed_off_as_whole(length, sent):
         await reader.read()
 
     async with upstream(Script(read_on)) as client:
-        with pytest.raises(UpstreamFailure):
+        with pytest.raises(RequestFailed):
             await whole(client, request("POST", pieces(), length))
 
 
@@ -184,7 +185,7 @@ async def test_cancelled_request_closes_its_connection():
 async def test_upstream_that_is_away_is_unreachable():
     async with listen(Script().serve) as port:
         pass
-    with pytest.raises(UpstreamFailure) as failed:
+    with pytest.raises(RequestFailed) as failed:
         await HttpUpstream(f"http://127.0.0.1:{port}").send(request())
     assert failed.value.kind == "unreachable"
 
@@ -227,8 +228,8 @@ async def test_upstream_with_tls_must_have_the_certificate_of_its_name(tmp_path)
             if is_right:
                 assert [await whole(client, request()) for _ in range(2)] == [b"ok", b"ok"]
             else:
-                with pytest.raises(UpstreamFailure) as failed:
+                with pytest.raises(RequestFailed) as failed:
                     await whole(client, request())
-                assert failed.value.kind == "unreachable"
+                assert failed.value.kind == "tls"
             await client.close()
         assert script.connections == int(is_right)

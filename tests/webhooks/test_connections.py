@@ -7,8 +7,8 @@ from standardwebhooks.webhooks import Webhook
 from tests.fakes.receiver import receiver
 from tests.webhooks.certificates import Authority
 from tests.webhooks.conftest import IMPATIENT
-from tollhouse.webhooks.target_validation import TargetRefused, TargetRules
-from tollhouse.webhooks.transport import VettedTransport
+from tollhouse.http_client.targets import TargetRefused, TargetRules
+from tollhouse.http_client.validated import ValidatedTransport
 
 HOST = "hooks.example"
 
@@ -107,7 +107,7 @@ async def test_plain_name_of_this_machine_that_is_rebound_to_the_public_is_not_c
 async def test_kept_connection_serves_its_own_name_alone(authority):
     """Two names at one address: the second is verified for itself."""
     with receiver(authority.server(HOST)) as hook:
-        transport = VettedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"), authority.trust())
+        transport = ValidatedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"), authority.trust())
         async with httpx2.AsyncClient(transport=transport) as client:
             headers = {"webhook-id": "evt_1"}
             for _ in range(2):
@@ -140,7 +140,7 @@ async def test_next_address_is_tried_when_the_first_does_not_answer(sender, tls_
     "url", ["http://127.1:8080/", "http://user@127.0.0.1:8080/", "http://10.0.0.1:8080/", "unix:///run/x.sock"]
 )
 async def test_transport_refuses_by_itself_what_was_never_registered(url):
-    transport = VettedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"))
+    transport = ValidatedTransport(TargetRules(allow_loopback=True), Names("127.0.0.1"))
     async with httpx2.AsyncClient(transport=transport) as client:
         with pytest.raises((TargetRefused, httpx2.UnsupportedProtocol)):
             await client.get(url)

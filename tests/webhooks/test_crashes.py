@@ -11,6 +11,7 @@ from tests.webhooks import delivering_client
 from tests.webhooks.conftest import is_signed
 from tollhouse import clock
 from tollhouse.webhooks import outbox
+from tollhouse.webhooks.schedule import DEFAULT_CAPACITY
 
 pytestmark = pytest.mark.both_databases
 
@@ -73,7 +74,7 @@ async def test_hour_of_outage_and_processes_killed_lose_no_event(sender, hook, d
     assert set(times) == put
     assert all(is_signed(told, made.secret) for told in hook.taken)
     # At least once: what was under way at the kill came again, and nothing else.
-    assert sum(times.values()) - EVENTS <= 16
+    assert sum(times.values()) - EVENTS <= 2 * DEFAULT_CAPACITY.each
     assert Counter(one.state for one in await sender.deliveries(limit=2 * EVENTS)) == {"delivered": EVENTS}
     assert (await sender.endpoint(made.endpoint.id)).status == "active"
 

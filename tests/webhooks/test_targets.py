@@ -2,7 +2,7 @@ import socket
 
 import pytest
 
-from tollhouse.webhooks.target_validation import (
+from tollhouse.http_client.targets import (
     SystemResolver,
     TargetRefused,
     TargetRules,

@@ -10,8 +10,8 @@ from tollhouse.caller import Caller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
+from tollhouse.http_client.connection import Headers, RequestFailed
 from tollhouse.proxy.handler import AnswerStream, ProxyRules
-from tollhouse.proxy.upstream import Headers, UpstreamFailure
 from tollhouse.statistics.recorder import Payment
 
 
@@ -67,13 +67,13 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece. Raises UpstreamFailure for an answer that is not complete."""
+        """The next piece. Raises RequestFailed for an answer that is not complete."""
         piece = None if self._is_over else await self._pieces.get()
         if piece is not None:
             return piece
         self._is_over = True
         if not self._is_whole:
-            raise UpstreamFailure("cut", repr(self.failure or "the application ended before its answer"))
+            raise RequestFailed("cut", repr(self.failure or "the application ended before its answer"))
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
@@ -187,5 +187,5 @@ def _nothing() -> None:
     pass
 
 
-def _cut(_failure: UpstreamFailure) -> Problem:
+def _cut(_failure: RequestFailed) -> Problem:
     return Problem("internal-error", "The answer broke off. The operator can find the reason in the log.")

@@ -12,11 +12,12 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import ByteStream, Request, Response
 from tollhouse.http.request import HttpRequest, Upload
+from tollhouse.http_client.connection import RequestFailed
 from tollhouse.logs import logger
 from tollhouse.proxy.caller_header import CallerSigner
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
 from tollhouse.proxy.headers import CALLER, forwarded, returned, rewritten
-from tollhouse.proxy.upstream import OutgoingRequest, Upstream, UpstreamAnswer, UpstreamFailure
+from tollhouse.proxy.upstream import OutgoingRequest, Upstream, UpstreamAnswer
 
 log = logger("proxy")
 
@@ -92,7 +93,7 @@ class Proxy:
         outgoing = self._outgoing(request, received, upload)
         try:
             answer = await self._send(outgoing, received, upload)
-        except UpstreamFailure as failure:
+        except RequestFailed as failure:
             raise self._failed(failure, received) from None
         if answer.status in _REFUSES_US and not self._rules.passes_authentication:
             await answer.body.aclose()
@@ -127,7 +128,7 @@ class Proxy:
         return OutgoingRequest(received.method, path, received.query, headers, body, length, received)
 
     async def _send(self, outgoing: OutgoingRequest, received: HttpRequest, upload: Upload) -> UpstreamAnswer:
-        """The answer, unless it comes too late or the client leaves. Raises UpstreamFailure, Problem."""
+        """The answer, unless it comes too late or the client leaves. Raises RequestFailed, Problem."""
         seconds = self._rules.answer_seconds
         try:
             with AnswerWait(self._waits, received, seconds) as waiting:
@@ -136,7 +137,7 @@ class Proxy:
         except TimeoutError:
             if received.is_disconnected():
                 raise Problem("invalid-request", "The connection closed before the answer.") from None
-            raise UpstreamFailure("timeout", f"no answer within {seconds:g} s") from None
+            raise RequestFailed("timeout", f"no answer within {seconds:g} s") from None
         finally:
             upload.on_progress = None
 
@@ -173,7 +174,7 @@ class Proxy:
             self._breaker.succeed()
         return response
 
-    def _failed(self, failure: UpstreamFailure, received: HttpRequest) -> Problem:
+    def _failed(self, failure: RequestFailed, received: HttpRequest) -> Problem:
         """Count and log a failure; the problem for the caller."""
         self._breaker.fail()
         name = self._rules.name
@@ -182,6 +183,7 @@ class Proxy:
             return Problem("upstream-timeout", "The upstream did not answer in time.", upstream=name)
         detail = {
             "unreachable": "The upstream cannot be reached.",
+            "tls": "The upstream cannot be reached over TLS.",
             "cut": "The upstream closed the connection before its answer was complete.",
             "invalid": "The upstream's answer is not valid HTTP.",
         }[failure.kind]
@@ -261,7 +263,7 @@ class AnswerStream:
         body: ByteStream,
         rules: ProxyRules,
         succeed: Callable[[], None],
-        problem_of: Callable[[UpstreamFailure], Problem],
+        problem_of: Callable[[RequestFailed], Problem],
     ) -> None:
         self._body = body
         self._rules = rules
@@ -326,8 +328,8 @@ class AnswerStream:
             self._succeed()
             raise
         except TimeoutError:
-            raise self._problem_of(UpstreamFailure("timeout", "the answer paused too long")) from None
-        except UpstreamFailure as failure:
+            raise self._problem_of(RequestFailed("timeout", "the answer paused too long")) from None
+        except RequestFailed as failure:
             raise self._problem_of(failure) from None
         return piece
 

@@ -5,7 +5,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
 
 from tollhouse.http.request import HttpRequest
-from tollhouse.proxy.upstream import Headers
+from tollhouse.http_client.connection import Headers
 
 CALLER = b"tollhouse-caller"
 

@@ -1,14 +1,13 @@
 """What a proxied request is sent to: an HTTP server, or an application in this process."""
 
 from collections.abc import AsyncIterator
-from typing import Literal, Protocol
+from typing import Protocol
 
 from msgspec import Struct
 
 from tollhouse.http.endpoint import ByteStream
 from tollhouse.http.request import HttpRequest
-
-Headers = list[tuple[bytes, bytes]]
+from tollhouse.http_client.connection import Headers
 
 
 class OutgoingRequest(Struct, frozen=True):
@@ -33,7 +32,7 @@ class OutgoingRequest(Struct, frozen=True):
 class UpstreamAnswer(Struct, frozen=True):
     """The final answer (never 1xx). `headers` are as sent, with lower-case names.
 
-    `body` yields the bytes without their transfer coding, but in their content coding. It raises UpstreamFailure when
+    `body` yields the bytes without their transfer coding, but in their content coding. It raises RequestFailed when
     the answer is cut. Closing it ends the request at the upstream, and does no harm after its end. `whole` is the body
     where all of it came with the head; there is then nothing to read or to close.
     """
@@ -44,18 +43,6 @@ class UpstreamAnswer(Struct, frozen=True):
     whole: bytes | None = None
 
 
-class UpstreamFailure(Exception):
-    """The upstream gave no whole answer. The text is for the log.
-
-    `unreachable`: no connection. `timeout`: too late. `cut`: the connection ended before the answer did. `invalid`:
-    the answer is not valid HTTP.
-    """
-
-    def __init__(self, kind: Literal["unreachable", "timeout", "cut", "invalid"], text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
-
-
 class Upstream(Protocol):
     """Answers requests. Many may be in progress at once. `url` is its address; empty in this process."""
 
@@ -64,7 +51,7 @@ class Upstream(Protocol):
     async def send(self, request: OutgoingRequest) -> UpstreamAnswer:
         """Send a request; the answer once its head is there. Cancelling ends the request.
 
-        Raises UpstreamFailure, and what reading the request's body raises.
+        Raises RequestFailed, and what reading the request's body raises.
         """
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ import hmac
 import secrets
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
 from time import perf_counter
 from typing import Literal
@@ -12,13 +13,16 @@ from typing import Literal
 from msgspec import Struct
 
 from tollhouse import __version__
+from tollhouse.http_client.connection import Exchange, Headers, RequestFailed
+from tollhouse.http_client.targets import TargetRefused
+from tollhouse.http_client.validated import ValidatedClient
 from tollhouse.logs import logger
 from tollhouse.storage.secret_box import SecretBox, UnreadableSecretError
-from tollhouse.webhooks.posting import Answer, BrokenAnswer, Poster, TlsFailed
 from tollhouse.webhooks.schedule import parse_retry_after
-from tollhouse.webhooks.target_validation import TargetRefused
 
 PREFIX = "whsec_"
+BODY_BYTES = 4_096
+BODY_SECONDS = 1.0
 
 
 def new_secret() -> str:
@@ -82,19 +86,21 @@ class Outcome(Struct, frozen=True):
 class Sender:
     """Makes attempts over connections that go to validated addresses only."""
 
-    def __init__(self, poster: Poster, attempt_seconds: float, box: SecretBox) -> None:
-        self._poster = poster
+    def __init__(self, client: ValidatedClient, attempt_seconds: float, box: SecretBox) -> None:
+        self._client = client
         self._box = box
         self._attempt_seconds = attempt_seconds
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def send(self, job: Job, at: float) -> Outcome:
         """Try once. `at` is the timestamp of the signature. Raises nothing except when cancelled."""
         begun = perf_counter()
-        answer: Answer | None = None
+        answer: Exchange | None = None
         failure: Failure | None = None
         try:
             async with asyncio.timeout(self._attempt_seconds):
-                answer = await self._poster.post(job.url, self._headers(job, at), job.body)
+                # The receiver knows a message that it gets twice by its id.
+                answer = await self._client.send("POST", job.url, self._headers(job, at), job.body, may_repeat=True)
         except UnreadableSecretError as error:
             log.error("delivery not signed", endpoint=job.endpoint_id, error=str(error))  # noqa: TRY400 - no trace
             failure = "secret"
@@ -102,21 +108,44 @@ class Sender:
             failure = _classify_error(error)
         if answer is None:
             return Outcome(job, at, perf_counter() - begun, failure=failure)
+        if answer.whole is None:
+            # The result is known, however the body ends.
+            task = asyncio.create_task(_drop(answer))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
         status = answer.status
-        retry_after = None if status // 100 == 2 else parse_retry_after(answer.retry_after, at)
+        header = dict(answer.headers).get(b"retry-after", b"").decode("latin-1")
+        retry_after = None if status // 100 == 2 else parse_retry_after(header, at)
         return Outcome(job, at, perf_counter() - begun, status, _classify_status(status), retry_after)
 
-    def _headers(self, job: Job, at: float) -> dict[str, str]:
+    async def close(self) -> None:
+        """Close every connection."""
+        await self._client.close()
+        await asyncio.gather(*self._ending)
+
+    def _headers(self, job: Job, at: float) -> Headers:
         timestamp = int(at)
         keys = [self._box.open(secret, job.endpoint_id) for secret in job.secrets]
-        return {
-            "Content-Type": "application/json",
-            "User-Agent": f"tollhouse/{__version__}",
-            "Accept-Encoding": "identity",
-            "webhook-id": job.event_id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signatures(job.event_id, timestamp, job.body, keys),
-        }
+        return [
+            (b"Content-Type", b"application/json"),
+            (b"User-Agent", f"tollhouse/{__version__}".encode()),
+            (b"Accept-Encoding", b"identity"),
+            (b"webhook-id", job.event_id.encode()),
+            (b"webhook-timestamp", b"%d" % timestamp),
+            (b"webhook-signature", signatures(job.event_id, timestamp, job.body, keys).encode()),
+        ]
+
+
+async def _drop(answer: Exchange) -> None:
+    """Read the body to its end, after which the connection can be used again, but not for long."""
+    size = 0
+    with suppress(RequestFailed, TimeoutError):
+        async with asyncio.timeout(BODY_SECONDS):
+            async for piece in answer:
+                size += len(piece)
+                if size > BODY_BYTES:
+                    break
+    await answer.aclose()
 
 
 def _classify_status(status: int) -> Failure | None:
@@ -133,12 +162,12 @@ def _classify_error(error: Exception) -> Failure:
             return "address"
         case TimeoutError():
             return "timeout"
-        case TlsFailed():
+        case RequestFailed(kind="tls"):
             return "tls"
-        case BrokenAnswer():
-            return "protocol"
-        case OSError():
+        case RequestFailed(kind="unreachable"):
             return "connection"
+        case RequestFailed():
+            return "protocol"
         case _:
             log.error("delivery attempt failed unexpectedly", kind=type(error).__name__, error=str(error)[:300])
             return "internal"

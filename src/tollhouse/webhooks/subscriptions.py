@@ -8,11 +8,11 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from tollhouse import clock
+from tollhouse.http_client.targets import Resolve, TargetRules, validate_target
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.storage.secret_box import PREFIX, SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import new_secret
-from tollhouse.webhooks.target_validation import Resolve, TargetRules, validate_target
 
 FORMER_SECRET_SECONDS = 24 * 3_600.0
 MAX_TYPES = 15

@@ -10,17 +10,17 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
+from tollhouse.http_client.targets import Resolve, SystemResolver, TargetRules
+from tollhouse.http_client.validated import ValidatedClient
 from tollhouse.logs import logger
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.storage.secret_box import SecretBox
 from tollhouse.webhooks import store
 from tollhouse.webhooks.attempt import Sender
 from tollhouse.webhooks.deliverer import Deliverer
-from tollhouse.webhooks.posting import Poster
 from tollhouse.webhooks.schedule import DEFAULT_CAPACITY, Capacity
 from tollhouse.webhooks.store import State, endpoint_by_id
 from tollhouse.webhooks.subscriptions import Subscriptions
-from tollhouse.webhooks.target_validation import Resolve, SystemResolver, TargetRules
 
 log = logger("webhooks")
 
@@ -211,12 +211,13 @@ def open_webhooks(
     """Build the webhooks. By default names are resolved and certificates verified as this machine does."""
     rules = TargetRules(allow_loopback=settings.webhook_allow_loopback)
     system = SystemResolver()
-    poster = Poster(rules, resolve or system, tls)
+    client = ValidatedClient(rules, resolve or system, tls)
     box = SecretBox(settings)
-    deliverer = Deliverer(database, Sender(poster, capacity.attempt_seconds, box), capacity)
+    sender = Sender(client, capacity.attempt_seconds, box)
+    deliverer = Deliverer(database, sender, capacity)
 
     async def close() -> None:
-        await poster.aclose()
+        await sender.close()
         system.close()
 
     subscriptions = Subscriptions(database, rules, resolve or system, box)

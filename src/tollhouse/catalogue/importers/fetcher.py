@@ -11,8 +11,8 @@ from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import MAX_BYTES, MAX_ITEMS, UnreadableFeed
 from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
 from tollhouse.download import UpstreamFailure, fetch, host_of
-from tollhouse.webhooks.target_validation import Resolve, SystemResolver, TargetRefused, TargetRules
-from tollhouse.webhooks.transport import VettedTransport
+from tollhouse.http_client.targets import Resolve, SystemResolver, TargetRefused, TargetRules
+from tollhouse.http_client.validated import ValidatedTransport
 
 RESPONSE_SECONDS = 60.0
 MAX_ATTEMPTS = 4
@@ -85,7 +85,7 @@ async def open_fetcher(
 ) -> AsyncIterator[Fetcher]:
     """A fetcher, its connections closed afterwards. Feeds may be served over plain http."""
     machine = SystemResolver()
-    transport = VettedTransport(TargetRules(allow_loopback=allow_loopback, allow_plain=True), resolve or machine)
+    transport = ValidatedTransport(TargetRules(allow_loopback=allow_loopback, allow_plain=True), resolve or machine)
     try:
         # The time limit on the whole response is the one that counts.
         async with httpx2.AsyncClient(transport=transport, timeout=None, headers=_HEADERS) as client:

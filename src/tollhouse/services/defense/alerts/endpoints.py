@@ -15,6 +15,7 @@ from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Example, Request, endpoint
 from tollhouse.http.terms import key_with
+from tollhouse.http_client.targets import TargetRefused
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.alerts.alert import (
@@ -42,7 +43,6 @@ from tollhouse.services.defense.events.filter import invalid_member
 from tollhouse.services.defense.examples import id_parameter
 from tollhouse.storage.database import Transaction
 from tollhouse.webhooks import outbox
-from tollhouse.webhooks.target_validation import TargetRefused
 from tollhouse.webhooks.webhooks import Delivery
 
 MOST_ALERTS_PER_KEY = 100

@@ -1,21 +1,33 @@
-"""A connection to an upstream: HTTP/1.1, one request at a time (RFC 9112)."""
+"""A connection to a server: HTTP/1.1, one request at a time (RFC 9112)."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from typing import cast
+from typing import Literal, cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from msgspec import Struct
 
-from tollhouse.proxy.upstream import Headers, UpstreamFailure
+Headers = list[tuple[bytes, bytes]]
 
 MAX_HEAD_BYTES = 65_536
 READ_AHEAD_BYTES = 262_144
 """How much of an answer is read before somebody takes it."""
 CONTINUE_SECONDS = 1.0
 """How long a body waits for `100 Continue` (RFC 9110, section 10.1.1: not forever)."""
+
+
+class RequestFailed(Exception):
+    """The server gave no whole answer. The text is for the log.
+
+    `unreachable`: no connection. `tls`: no TLS, or a certificate that is not valid for the name. `timeout`: too late.
+    `cut`: the connection ended before the answer did. `invalid`: what was to be sent, or the answer, is not valid HTTP.
+    """
+
+    def __init__(self, kind: Literal["unreachable", "tls", "timeout", "cut", "invalid"], text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class Framing(Struct, frozen=True):
@@ -46,7 +58,7 @@ class Exchange:
         return self
 
     async def __anext__(self) -> bytes:
-        """The next piece. Raises UpstreamFailure."""
+        """The next piece. Raises RequestFailed."""
         while not self._pieces:
             if self._failure is not None:
                 raise self._failure
@@ -103,7 +115,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, on_idle: "Callable[[Connection], None]", on_closed: "Callable[[Connection], None]") -> None:
         self.idle_since = 0.0
         self.idle_seconds: float | None = None
-        """How long the upstream keeps the connection, if it says so (`Keep-Alive: timeout=…`)."""
+        """How long the server keeps the connection, if it says so (`Keep-Alive: timeout=…`)."""
         self.is_closed = False
         self._on_idle = on_idle
         self._on_closed = on_closed
@@ -116,7 +128,7 @@ class Connection(asyncio.Protocol):
         self._can_write: asyncio.Event | None = None
 
     async def send(self, head: bytes, body: bytes | AsyncIterator[bytes] | None, framing: Framing) -> Exchange:
-        """Send a request; the exchange once the head of its answer is there. Raises UpstreamFailure."""
+        """Send a request; the exchange once the head of its answer is there. Raises RequestFailed."""
         exchange = self._exchange = Exchange(self, self._loop.create_future())
         self._is_head_request = framing.is_head_request
         self._reset_head()
@@ -145,7 +157,7 @@ class Connection(asyncio.Protocol):
         if not self.is_closed:
             self.is_closed = True
             self._transport.abort()
-            self._end(UpstreamFailure("cut", "the connection was closed here"))
+            self._end(RequestFailed("cut", "the connection was closed here"))
 
     def resume_reading(self) -> None:
         """Read on."""
@@ -154,7 +166,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     async def _send_body(self, pieces: AsyncIterator[bytes], length: int | None) -> None:
-        """Send the body as it comes, no faster than the upstream reads it: chunked where its length is not known."""
+        """Send the body as it comes, no faster than the server reads it: chunked where its length is not known."""
         try:
             if self._continue is not None:
                 with suppress(TimeoutError):
@@ -173,7 +185,7 @@ class Connection(asyncio.Protocol):
             if length is None:
                 self._transport.write(b"0\r\n\r\n")
             elif sent != length:
-                self._fail(UpstreamFailure("cut", f"the body of the request has {sent} bytes instead of {length}"))
+                self._fail(RequestFailed("cut", f"the body of the request has {sent} bytes instead of {length}"))
         except Exception as failure:  # noqa: BLE001 - of the client that sends the body: its request ends with it
             self._fail(failure)
 
@@ -203,11 +215,11 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade:
-            self._fail(UpstreamFailure("invalid", "the upstream changed the protocol"))
+            self._fail(RequestFailed("invalid", "the server changed the protocol"))
         except HttpParserError as error:
-            self._fail(UpstreamFailure("invalid", f"the answer is not HTTP: {error}"))
+            self._fail(RequestFailed("invalid", f"the answer is not HTTP: {error}"))
         if self._is_in_head() and self._head_bytes > MAX_HEAD_BYTES:
-            self._fail(UpstreamFailure("invalid", f"the head of the answer has over {MAX_HEAD_BYTES} bytes"))
+            self._fail(RequestFailed("invalid", f"the head of the answer has over {MAX_HEAD_BYTES} bytes"))
 
     def _let_write(self) -> None:
         if self._can_write is not None:
@@ -226,7 +238,7 @@ class Connection(asyncio.Protocol):
         if exchange is not None and exchange.status and not self._is_framed and exc is None:
             self._end(None)
         else:
-            self._end(UpstreamFailure("cut", "the upstream closed the connection" + (f": {exc}" if exc else "")))
+            self._end(RequestFailed("cut", "the server closed the connection" + (f": {exc}" if exc else "")))
 
     # What the parser calls.
 

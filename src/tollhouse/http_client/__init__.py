@@ -1,0 +1,1 @@
+"""HTTP/1.1 clients: of the proxy, of the webhooks, and of feeds."""
