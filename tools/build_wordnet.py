@@ -6,6 +6,7 @@ Rewrites gazetteers/wordnet.toml and persons.txt in src/tollhouse/services/defen
 """
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
@@ -65,10 +66,19 @@ def main(folder: Path, vocabulary: Path) -> None:
 
 
 def _persons(senses: Senses, hypernyms: Mapping[str, list[str]]) -> list[str]:
-    """Single words that are mostly nouns and whose first sense is a kind of person."""
-    person = senses["person"]["n"][0]
+    """Single words that are mostly nouns and whose first sense is a kind of person.
+
+    Left out are names of animals used of persons ("whale"): an animal of that name has more kinds than the person.
+    """
+    person, animal = (senses[word]["n"][0] for word in ("person", "animal"))
+    kinds = Counter(kind for synset in hypernyms for kind in _above(synset, hypernyms))
+
+    def is_animal(synset: str) -> bool:
+        return animal in _above(synset, hypernyms)
+
     nouns = [word for word, by_class in senses.items() if "n" in by_class and " " not in word and _is_noun(by_class)]
-    return [word for word in nouns if person in _above(senses[word]["n"][0], hypernyms)]
+    persons = [word for word in nouns if person in _above(senses[word]["n"][0], hypernyms)]
+    return [word for word in persons if not is_animal(max(senses[word]["n"], key=kinds.__getitem__))]
 
 
 def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]], set[str]]:

@@ -84,8 +84,15 @@ def test_composed_title_is_not_served_and_says_why() -> None:
     assert "composed" in answer.why
 
 
+def test_title_in_other_letters_is_not_judged() -> None:
+    answer = judge("सेना ने आतंकियों को मार गिराया", row())
+    assert not answer.is_relevant
+    assert "letters other than Latin" in answer.why
+    assert judge("Soldiers killed in clash near सेना", row()).is_relevant
+
+
 def test_probabilities_and_relevance_are_shares_of_one() -> None:
-    for title in ("Soldiers killed in clash", "Recipe for soup", "", "0 1 2", "सेना"):
+    for title in ("Soldiers killed in clash", "Recipe for soup", "", "0 1 2"):
         answer = judge(title, row())
         assert set(answer.probabilities) == set(CATEGORIES)
         assert answer.relevance == pytest.approx(sum(answer.probabilities.values()), abs=1e-4)

@@ -46,7 +46,7 @@ def sighting(name: str, title: str, hours: float = 0, **more: object) -> Sightin
     moment = NOON + timedelta(hours=hours)
     facts: dict[str, object] = {
         "id": f"article_{name}", "url": f"https://{name}.example/{name}", "title": title, "has_headline": True,
-        "family": name, "reported_at": moment, "day": moment.date(), "category": "Battles", **more,
+        "reported_at": moment, **more,
     }  # fmt: skip
     return Sighting(**facts)
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tollhouse.services.defense.events.people import is_person
 from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
 
 
@@ -39,6 +40,8 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("Deaths of two pilots investigated", 2),
         ("Militants behead more than 50", 50),
         ("Troops managed to kill three insurgents", 3),
+        ("Rebels kill 4 guards in failed attempt to free leader", 4),
+        ("Bid to kill mayor: gunmen shoot dead two guards", 2),
     ],
 )
 def test_number_of_killed_is_read(title, killed):
@@ -88,6 +91,10 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Fifth night of riots in Lyon",
         "Actor dies aged 86",
         "Plot to kill 5 officials foiled",
+        "Guards stop attempt assassinate prime minister",
+        "Police foil killing of minister",
+        "President's assassination attempt probed",
+        "Clerk plotted murder of two rivals",
         "30 feared dead after landslide",
         "Drought could kill 2,000 people",
         "Court hears 3 lies about 2019 budget",
@@ -106,6 +113,11 @@ def test_number_is_not_invented(title):
 )
 def test_sums_over_an_epidemic_or_a_year_are_not_an_events_toll(title):
     assert read_toll(title) == Toll(is_cumulative=True)
+
+
+def test_animals_used_of_persons_are_no_persons():
+    assert is_person("soldier")
+    assert not is_person("whale")
 
 
 def test_headline_that_says_nobody_died_is_zero():

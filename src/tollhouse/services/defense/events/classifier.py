@@ -19,6 +19,7 @@ from tollhouse.services.defense.events.cameo import cameo_category
 from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.named_date import read_date, without_dates
 from tollhouse.services.defense.ingest.export_parser import Row
+from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.vectors import text_vectors
 
@@ -68,12 +69,18 @@ class ClassifierInput(Struct, frozen=True):
     has_headline: bool = True
     reported_on: date | None = None
 
+    @property
+    def is_legible(self) -> bool:
+        """Whether the model can read the title: it knows hardly any word in letters other than Latin."""
+        return self.has_headline and not has_foreign_letters(self.title)
+
 
 class Classified(Struct, frozen=True):
     """What reports of one event say. `probabilities` has every category; what they lack to 1 is "none of these".
 
     `relevance` is the probability that the subject is defense, security or politics, 0 where no headline is known.
     `named_day` begins the day, month or year that the title names. `families` are the source families that were read.
+    `has_headline`: one of the titles could be read.
     """
 
     probabilities: dict[Category, float]
@@ -157,18 +164,22 @@ def classify_reports(inputs: Sequence[ClassifierInput]) -> list[Classified]:
         return []
     trained = model()
     from_title = trained.read_titles([report.title for report in inputs])
-    from_title[[not report.has_headline for report in inputs]] = trained.composed
+    from_title[[not report.is_legible for report in inputs]] = trained.composed
     from_rows = trained.read_rows([report.rows for report in inputs])
     read, decided = normalised(from_title).tolist(), normalised(from_title + from_rows).tolist()
     return [_classified(*each) for each in zip(inputs, read, decided, strict=True)]
 
 
 def title_relevance(titles: Sequence[str]) -> list[float]:
-    """The relevance of titles alone, 0..1; 0 for one that is below the threshold to be served."""
+    """The relevance of titles alone, 0..1; 0 for one that is below the threshold to be served, or not legible."""
     if not titles:
         return []
     relevant = 1 - normalised(model().read_titles(titles))[:, -1]
-    return [value if value >= model().thresholds["relevance"] else 0.0 for value in relevant.tolist()]
+    least = model().thresholds["relevance"]
+    return [
+        value if value >= least and not has_foreign_letters(title) else 0.0
+        for title, value in zip(titles, relevant.tolist(), strict=True)
+    ]
 
 
 def combine(reports: Sequence[Classified]) -> Classified:
@@ -234,8 +245,9 @@ def normalised(scores: Scores) -> Scores:
 def _classified(report: ClassifierInput, read: list[float], decided: list[float]) -> Classified:
     families = (find_publisher(report.url).family,)
     probabilities = dict(zip(CATEGORIES, decided, strict=False))
-    if not report.has_headline:
-        why = "the title is composed from codes, so the subject is unknown; left out by default"
+    if not report.is_legible:
+        known = "in letters other than Latin" if report.has_headline else "composed from codes"
+        why = f"the title is {known}, so the subject is unknown; left out by default"
         return Classified(probabilities, 0.0, families, why)
     reported_on = report.reported_on or _newest_day(report.rows)
     named = read_date(report.title, reported_on) if reported_on else None

@@ -180,13 +180,9 @@ def sighting(report: Report) -> Sighting:
         url=report.url,
         title=report.title,
         has_headline=report.has_headline,
-        family=intern(report.family),
         reported_at=report.first_reported_at,
-        day=report.day,
         countries=report.place.countries,
         places=report.place.places,
         killed=report.toll.killed,
-        category=report.classified.category,
-        actors=tuple(map(intern, report.actors)),
         row_keys=report.row_keys,
     )

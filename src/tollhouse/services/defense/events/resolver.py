@@ -7,7 +7,7 @@ The result depends on no clock, randomness or hash order.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
 
@@ -16,7 +16,6 @@ import numpy as np
 from msgspec import Struct
 
 from tollhouse.services.defense.events.classifier import title_vectors
-from tollhouse.services.defense.events.event import Category
 from tollhouse.services.defense.events.group_index import GroupIndex, Stream
 from tollhouse.services.defense.events.occurrence import (
     FEEBLE,
@@ -54,21 +53,17 @@ class Sighting(Struct, frozen=True, gc=False):
 
     `id` is the report's. `countries` are weights by alpha-2 code with a sum of at most 1; `places` are names below
     country level. `row_keys` name provider rows by day, code, actors and place; rows without two actors or a city
-    identify nothing and are left out. `actors` and `row_keys` are sorted.
+    identify nothing and are left out. `row_keys` are sorted.
     """
 
     id: str
     url: str
     title: str
     has_headline: bool
-    family: str
     reported_at: datetime
-    day: date
-    category: Category
     countries: Mapping[str, float] = {}
     places: tuple[str, ...] = ()
     killed: int | None = None
-    actors: tuple[str, ...] = ()
     row_keys: tuple[str, ...] = ()
 
 

@@ -216,7 +216,12 @@ class _Reader(Headline):
     def _is_one_death(self, place: int) -> bool:
         """Whether a noun tells of one death without "of": "teen's killing", "backpacker murder", "probe into death"."""
         word, before = self.words[place], self.at(place - 1)
-        if self.at(place + 1) in _NOT_DEATHS or word not in _KILLINGS or before == "to":
+        if (
+            self.at(place + 1) in _NOT_DEATHS
+            or self.at(place + 1) in _INTENTS
+            or word not in _KILLINGS
+            or before == "to"
+        ):
             return False
         if word == "death" and (before in _DEADLY or self._is_inquired_into(place)):
             return True
@@ -477,7 +482,14 @@ class _Reader(Headline):
                 self.words[max(0, back - 3) : back]
             ):
                 return True
-        return self.words[place] == "kill" and bool(_INTENTS.intersection(self.words[max(0, place - 3) : place]))
+        return self._may_be_intended(place) and bool(_INTENTS.intersection(self.words[max(0, place - 3) : place]))
+
+    def _may_be_intended(self, place: int) -> bool:
+        """Whether a word can name what was only planned: "attempt assassinate", "plots murder of"."""
+        word = self.words[place]
+        return (word in ACTIVE and not word.endswith(("s", "ing"))) or (
+            word in _KILLINGS and self.at(place + 1) == "of"
+        )
 
     def _is_achieved(self, to: int, place: int) -> bool:
         """Whether "to" leads to what was done: "stabbed to death", "managed to kill"."""
