@@ -19,7 +19,7 @@ from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.evm.address import checksummed
-from tollhouse.http.client_address import address_reader
+from tollhouse.http.connections import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import Terms

@@ -1,4 +1,4 @@
-"""A bound on the idle connections of one client address: without it, half-sent request heads use up all descriptors.
+"""Client addresses, and a bound on the idle connections of one: half-sent request heads could use up all descriptors.
 
 Granian accepts connections by itself and reports none before its first request, so they are read from this process's
 own descriptors. A connection is idle while no whole request head has arrived on it: before the first, and between two.
@@ -10,8 +10,8 @@ import os
 import resource
 import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from pathlib import Path
 
@@ -21,6 +21,9 @@ log = logger("http")
 
 SCAN_SECONDS = 1.0
 SCARCE_SHARE = 0.5
+MAX_CACHED_HEADER = 200
+"""Longer headers are read each time, so that callers cannot fill the memory with them."""
+MAX_ADDRESS = 64
 _DESCRIPTORS = Path("/dev/fd")
 
 Prefix = IPv4Address | IPv6Network
@@ -89,7 +92,7 @@ class IdleConnections:
                 if connection is None or peer is None or peer in used or peer in self._in_flight:
                     continue
                 idle.add(peer)
-                address = _prefix(peer[0])
+                address = _prefix(_address(peer[0]))
                 open_now[address] += 1
                 if open_now[address] > self._limit and (is_scarce or peer in self._idle):
                     # The descriptor stays Granian's, which reads the end of the connection and closes it.
@@ -113,15 +116,8 @@ NO_BOUND = IdleConnections((), 0, ())
 """For servers whose port is not known, e.g. under another program than `tollhouse serve`."""
 
 
-@lru_cache(maxsize=1_024)
-def _address(text: str) -> IPv4Address | IPv6Address:
-    address = ip_address(text.partition("%")[0])
-    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
-
-
-def _prefix(text: str) -> Prefix:
+def _prefix(address: IPv4Address | IPv6Address) -> Prefix:
     """An IPv4 address, or the /64 of an IPv6 address: one household."""
-    address = _address(text)
     return IPv6Network((address, 64), strict=False) if isinstance(address, IPv6Address) else address
 
 
@@ -173,3 +169,48 @@ def raise_descriptor_limit() -> None:
     # macOS refuses "no limit".
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def address_reader(trusted: Sequence[IPv4Network | IPv6Network]) -> Callable[[str, str], str]:
+    """`client_address` with these trusted networks; it caches what it read for short headers."""
+    read = partial(client_address, trusted=trusted)
+    cached = lru_cache(maxsize=4096)(read)
+
+    def client(peer: str, forwarded_for: str) -> str:
+        if not trusted:
+            return cached(peer, "")
+        return (cached if len(forwarded_for) <= MAX_CACHED_HEADER else read)(peer, forwarded_for)
+
+    return client
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
+    """Walk X-Forwarded-For from the right while each hop is trusted; the first that is not is the client.
+
+    IPv4-mapped IPv6 folds to IPv4, IPv6 to its /64 (one household). A hop that is no address ends the walk.
+    """
+    current = _parsed(peer)
+    if current is None:
+        return peer or "unknown"
+    for hop in reversed(forwarded_for.split(",") if forwarded_for else []):
+        if not any(current in network for network in trusted):
+            break
+        parsed = _parsed(hop.strip())
+        if parsed is None:
+            break
+        current = parsed
+    return str(_prefix(current))
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return _address(text) if len(text) <= MAX_ADDRESS else None
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4_096)
+def _address(text: str) -> IPv4Address | IPv6Address:
+    """An address, IPv4 where it is one mapped to IPv6. Raises ValueError."""
+    address = ip_address(text.partition("%")[0])
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.http.call_record import record_call
 from tollhouse.http.endpoint import Response
 from tollhouse.http.mcp.tools import ToolRequest
 from tollhouse.http.request import HttpRequest, check_head
 from tollhouse.http.router import Admission, Admitted, Call, Route
+from tollhouse.http.server import record_call
 from tollhouse.logs import logger
 from tollhouse.statistics.recorder import Recorder
 
