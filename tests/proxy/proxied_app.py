@@ -12,7 +12,7 @@ from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.http.application import Application
 from tollhouse.http.endpoint import Endpoint
-from tollhouse.http.listener import reading
+from tollhouse.http.listener import http_options
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
@@ -42,7 +42,7 @@ def serve(port: int) -> None:
         port=port,
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
-        **reading(75),
+        **http_options(75),
     ).serve()
 
 

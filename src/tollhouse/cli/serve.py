@@ -60,7 +60,7 @@ def run_server(chosen: Settings, host: str, port: int) -> None:
     from granian.log import LogLevels
 
     from tollhouse.http.connections import raise_descriptor_limit, split_address
-    from tollhouse.http.listener import BACKLOG, CONNECTIONS, reading
+    from tollhouse.http.listener import BACKLOG, CONNECTIONS, http_options
 
     raise_descriptor_limit()
     logs.configure(chosen.log_level)
@@ -87,7 +87,7 @@ def run_server(chosen: Settings, host: str, port: int) -> None:
         workers_kill_timeout=STOP_WITHIN_SECONDS,
         backlog=BACKLOG,
         backpressure=CONNECTIONS,
-        **reading(chosen.idle_timeout_seconds),
+        **http_options(chosen.idle_timeout_seconds),
     ).serve()
 
 

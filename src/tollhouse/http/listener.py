@@ -18,8 +18,8 @@ CONNECTIONS = 32_768
 """Most connections of one process. Granian leaves more in the kernel's queue, where they get no answer."""
 
 
-def reading(idle_timeout_seconds: int) -> dict[str, Any]:
-    """How Granian reads requests. A head, also the next one on a connection, arrives in time or ends the connection."""
+def http_options(idle_timeout_seconds: int) -> dict[str, Any]:
+    """Options of Granian. A request head, also the next one on a connection, arrives in time or ends the connection."""
     return {
         # Over HTTP/2, and while the version is not known, Granian waits for a head without a limit.
         "http": HTTPModes.http1,
@@ -40,7 +40,7 @@ async def listening(
         port=port,
         interface=Interfaces.ASGINL,
         log_level=LogLevels.error,
-        **reading(idle_timeout_seconds),
+        **http_options(idle_timeout_seconds),
     )
     running = asyncio.ensure_future(server.serve())
     # It binds its socket before it first waits.
