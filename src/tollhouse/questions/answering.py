@@ -194,6 +194,12 @@ class Engine:
             return reading.ignored[-1]
         if not isinstance(query, List | Figure | Exists | Groups):
             return ""
+        tests = [part for part in query.rows.parts if isinstance(part, Test)]
+        if isinstance(query, List) and query.attribute is None and len(tests) > 1:
+            # "Who makes NVIDIA's HBM?" does not ask for NVIDIA.
+            named = [test.words for test in tests if test.attribute == "id" and len(test.values) == 1]
+            if named:
+                return named[0]
         where, phrases = _without_phrases(query.rows.where)
         return phrases[0] if phrases and self.tables.mask(query.rows.kind, where).any() else ""
 

@@ -168,6 +168,7 @@ class FrameReader:
         self.refers_back = False
         self.language = linked.language
         self.items = _single_negations(linked)
+        self.has_limit = False
         self._mentioned: Condition | None = None
         self._subject: Condition | None = None
         self.than_at = self._place_of_than()

@@ -264,6 +264,8 @@ class _Question:
     @property
     def _rows(self) -> Rows:
         frame = self._frame
+        if {"descending", "ascending"} & self._forms.keys() and not self._clauses.has_limit:
+            return Rows(frame.kind, frame.where, frame.order)
         return Rows(frame.kind, frame.where, frame.order, frame.limit, frame.skip)
 
     def query(self) -> Query | None:  # noqa: C901, PLR0911, PLR0912
@@ -708,7 +710,7 @@ class _Question:
         after = range(nouns[0] + 1, len(self._items)) if nouns else ()
         ends = [index for index in after if self._items[index].says("be", "have", "do", "occur", "with")]
         verbs = [index for index in after if self._is_predicate(self._items[index])]
-        split = next(iter((*ends, *verbs)), None)
+        split = next(iter((*ends, *verbs)), self._place_of_happening(nouns[0]) if nouns else None)
         where = frame.where
         if split is not None and any(part.at > split or (part.at == split) for part in frame.parts):
             whole = [part.condition for part in frame.parts if part.at < split]
@@ -719,6 +721,15 @@ class _Question:
     @staticmethod
     def _is_predicate(item: Item) -> bool:
         return item.find("verb") is not None or (item.find("preposition") is not None and " " in item.text)
+
+    def _place_of_happening(self, start: int) -> int | None:
+        """Where a verb without meaning stands before a preposition: "happened in", "took place in"."""
+        for index in range(start + 1, len(self._items) - 1):
+            item, following = self._items[index], self._items[index + 1]
+            is_place = following.find("preposition") or following.says("in", "from", "of")
+            if item.says("filler") and not item.says("all", "of", "in", "from") and is_place:
+                return index
+        return None
 
     def _compare(self) -> Query | None:
         """The sides of a comparison, if the question has one."""

@@ -269,7 +269,7 @@ class Quantities(FrameReader):
         if word is None or not (word.says(*SUPERLATIVES) or (word.find("extreme") and index > self.i)):
             return False
         if word.find("extreme") and not word.says(*SUPERLATIVES):
-            self.i = index
+            self.i, self.has_limit = index, self.has_limit or limit is not None
             frame.limit, frame.skip = limit or 1, skip
             return self._extreme(word, frame)
         if word.says("comparative_more", "comparative_less") and index == self.i and self._is_comparative(word):
@@ -409,6 +409,7 @@ class Quantities(FrameReader):
                     self.forms.setdefault(form, place)
             place += 1
         self.i = index
+        self.has_limit = self.has_limit or bool(limit or frame.limit)
         frame.limit, frame.skip = limit or frame.limit or 1, skip
         frame.superlative = "most" if descending else "least"
         meaning = item.find("extreme", "attribute", "party", "kind") if item is not None else None

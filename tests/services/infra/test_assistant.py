@@ -113,6 +113,10 @@ def test_texts_answer_for_a_product_that_no_company_lists(assistant):
     assert "by the texts" in answer.text
 
 
+def test_none_is_not_said_of_a_named_company_that_is_tested(assistant):
+    assert assistant.answer("Who makes NVIDIA's HBM?", None)[0].refusal is not None
+
+
 def test_none_is_not_said_of_a_phrase_that_no_link_has(assistant):
     answer, _ = assistant.answer("From whom does Anthropic get its cloud compute?", None)
     assert (answer.query, answer.ids) == (None, ())
