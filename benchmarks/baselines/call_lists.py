@@ -1,5 +1,6 @@
 """Usage counts as lists of calls, as they were before buckets: in memory, SQLite, PostgreSQL and Redis."""
 
+import contextlib
 import sqlite3
 from array import array
 from collections.abc import Callable
@@ -88,7 +89,9 @@ class InSqlite:
 
     def __init__(self, folder: Path) -> None:
         self._file = sqlite3.connect(folder / "lists.db", 10, isolation_level=None)
-        self._file.execute("PRAGMA journal_mode=WAL")
+        # Of two processes at once one is refused, and the other sets it for both.
+        with contextlib.suppress(sqlite3.OperationalError):
+            self._file.execute("PRAGMA journal_mode=WAL")
         self._file.execute("PRAGMA synchronous=NORMAL")
         self._file.execute(CREATE.format(name="tally", blob="BLOB"))
 

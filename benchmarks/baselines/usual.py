@@ -50,6 +50,7 @@ class Event(BaseModel):
     fatalities: int
     metrics: Metrics
     source_urls: list[str]
+    source_count: int
     story_id: str | None
     fatalities_basis: Literal["not_reported", "headline", "ucdp", "acled"]
     title_basis: Literal["page", "feed", "url"]
@@ -61,9 +62,12 @@ class EventsPage(BaseModel):
     events: list[Event]
     count: int
     total: int
+    total_relation: Literal["eq", "gte"]
     as_of: str | None
     window_hours: int
+    coverage: float
     source: Literal["live", "recorded"]
+    recording: str
     stale: bool
     next_cursor: str | None
     applied_filters: dict[str, Any]
@@ -96,9 +100,12 @@ def create(events_file: str, key: str) -> FastAPI:
             events=chosen,
             count=len(chosen),
             total=page.total,
+            total_relation=page.total_relation,
             as_of=page.as_of,
             window_hours=page.window_hours,
+            coverage=page.coverage,
             source=page.source,
+            recording=page.recording,
             stale=page.stale,
             next_cursor=page.next_cursor,
             applied_filters={},
