@@ -1,6 +1,6 @@
 """Overload: requests that arrive at a constant rate, whatever is answered, at .5, 1, 2 and 4 times the capacity.
 
-The capacity is what four connections get, too few to be refused. Latency counts from the moment at which a request
+The capacity is the most that four connections, too few to be refused, get in three attempts. Latency counts from the moment at which a request
 was due. The first two seconds of a rate, in which the server notices, are counted apart. Goals at 2 and 4 times: p99 of
 what is answered at most 4 times that at half of the capacity; 503 with Retry-After within 100 ms for the rest.
 """
@@ -26,6 +26,7 @@ SECONDS = 12.0
 SETTLING_SECONDS = 2.0
 CAPACITY_CONNECTIONS = 4
 CAPACITY_SECONDS = 5.0
+CAPACITY_ATTEMPTS = 3
 ANSWER_SECONDS = 10.0
 GOAL_RATIO = 4
 GOAL_REFUSED_SECONDS = 0.1
@@ -152,8 +153,7 @@ def measure(folder: Path) -> dict[str, Any]:
     with running(command, folder / "server.log", **options) as process:
         first_answer(process, port, PATH.format(number=0), {"Authorization": f"Bearer {key}"})
         file = folder / "generated"
-        generate(port, key, 0, file)
-        per_second = generate(port, key, 0, file)
+        per_second: float = max(generate(port, key, 0, file) for _ in range(CAPACITY_ATTEMPTS))
         print(f"capacity {per_second:.0f} requests/s", file=sys.stderr)
         rates: dict[str, dict[str, Any]] = {}
         for share in RATES:
