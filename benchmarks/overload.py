@@ -1,8 +1,9 @@
 """Overload: requests that arrive at a constant rate, whatever is answered, at .5, 1, 2 and 4 times the capacity.
 
-The capacity is the most that four connections, too few to be refused, get in three attempts. Latency counts from the moment at which a request
-was due. The first two seconds of a rate, in which the server notices, are counted apart. Goals at 2 and 4 times: p99 of
-what is answered at most 4 times that at half of the capacity; 503 with Retry-After within 100 ms for the rest.
+The capacity is the most that four connections, too few to be refused, get in three attempts. Latency counts from the
+moment at which a request was due. The first two seconds of a rate, in which the server notices, are counted apart.
+Goals at 2 and 4 times: p99 of what is answered at most 4 times that at half of the capacity; 503 with Retry-After
+within 100 ms for the rest.
 """
 
 import argparse
