@@ -86,7 +86,8 @@ class TextVectors:
         self._rows = rows
         self._scales = scales
         self.dimensions = int(rows.shape[1])
-        self.whole_words = frozenset(piece for piece in pieces if piece.isalpha())
+        # In the order of frequency.
+        self.whole_words = tuple(piece for piece in pieces if piece.isalpha())
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row of unit length per text, of zeros where no word is known. Similarity is the dot product."""

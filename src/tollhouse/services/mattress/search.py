@@ -14,6 +14,7 @@ from tollhouse.catalogue.tokens import STOPWORDS
 from tollhouse.questions.description import narrowed, read_description
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
+from tollhouse.questions.spelling import as_typed
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
 from tollhouse.services.mattress.attributes.derive import name_measures
 from tollhouse.services.mattress.described_filters import DROPPABLE, Group, Part, Translator, merged
@@ -93,7 +94,7 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
     assert isinstance(described, Open)
     where = _without_ordinary_models(described.rows.where, known.linker)
     parts = [
-        msgspec.structs.replace(part, words=_as_written(part.words, measures))
+        msgspec.structs.replace(part, words=_as_written(as_typed(part.words, reading.corrected), measures))
         for part in Translator(known.trials).parts(where)
         if not (part.is_excluding and part.attribute == "text" and not await _is_known(catalogue, part.words))
     ]
@@ -144,7 +145,7 @@ async def _search_undescribed(
     if words:
         is_foreign = 2 * len(known) <= len(words) and not await _is_known(catalogue, " ".join(words))
     else:
-        is_foreign = not any(item.find("kind") for item in linker.link(query.q).items)
+        is_foreign = not any(item.find("kind") for item in linker.link_corrected(query.q).items)
     if not is_foreign:
         return await _search_words(catalogue, query)
     nothing = await catalogue.search(_nothing(query))
@@ -158,7 +159,7 @@ async def _is_of_something_else(
     words = [word for phrase in phrases for word in phrase.split() if word.casefold() not in STOPWORDS]
     if not words or any(part.attribute not in _OF_ANYTHING for part in parts):
         return False
-    if any(item.find("kind") for item in linker.link(text).items):
+    if any(item.find("kind") for item in linker.link_corrected(text).items):
         return False
     known = [word for word in words if await _is_matched(catalogue, linker, word)]
     described = [word for part in parts for word in part.words.split()]
