@@ -11,11 +11,12 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
+from tollhouse.questions.declined import declined_search
 from tollhouse.questions.execution import every_test, singular
 from tollhouse.questions.frames import range_test
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import fold, language_data
-from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Rows, Test
+from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Refusal, Rows, Test
 from tollhouse.questions.spelling import LINKED, Corrections, as_typed, understood_best
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
@@ -73,11 +74,12 @@ class _State(Struct):
     is_relative: bool = False
 
 
-def read_description(text: str, linker: Linker, kind: str, *, now: datetime | None = None) -> Reading:
+def read_description(text: str, linker: Linker, kind: str, *, now: datetime | None = None) -> Reading | Refusal:
     """The rows of a kind that a text describes. The query's words are those left to match as text.
 
     Times such as "last year" are counted from `now`. A word that is denied and not known is a condition on the rows'
-    texts. `ignored` are words for what the data does not have. A superlative of one row has limit 1.
+    texts. `ignored` are words for what the data does not have. A superlative has the number of rows as its limit. A
+    text that asks for an opinion, a forecast or advice is refused.
     """
 
     def read(corrections: Corrections) -> tuple[int, float, Reading]:
@@ -88,7 +90,8 @@ def read_description(text: str, linker: Linker, kind: str, *, now: datetime | No
         return len(reading.ignored) + sum(len(words.split()) for words in query.words), -LINKED * linked.score, reading
 
     best = understood_best(linker.spellings(text), read)
-    return best[0] if best is not None else read(())[2]
+    reading = best[0] if best is not None else read(())[2]
+    return declined_search(linker.link(text, now, corrections=reading.corrected).items) or reading
 
 
 def _read_linked(linked: Linked, linker: Linker, kind: str) -> Reading:
@@ -247,7 +250,7 @@ def _take_order(items: Sequence[Item], index: int, order: Order, state: _State) 
     """A superlative orders; a comparative without a measure does so as well. A denied one says nothing."""
     if state.negations % 2 == 0 and state.order is None:
         state.order = order
-        state.limit = 1 if is_superlative(items[index]) and not _is_of_several(items, index) else None
+        state.limit = _limit(items, index) if is_superlative(items[index]) else None
         state.understood.append((order.by, items[index].text))
     state.negations, state.is_after_negator = 0, False
 
@@ -262,17 +265,21 @@ def is_superlative(item: Item) -> bool:
     )
 
 
-def _is_of_several(items: Sequence[Item], index: int) -> bool:
-    """Whether a number or a plural says that more than one row is meant: "the three cheapest", "cheapest beds"."""
+def _limit(items: Sequence[Item], index: int) -> int | None:
+    """How many rows a superlative means: "the three cheapest"; None for all, in order, as in "the cheapest beds"."""
     beside = items[max(0, index - 1) : index + 2 : 2]
-    is_counted = any(item.number is not None and not item.find("value", "range") for item in beside)
+    counted = next(
+        (each.number for each in beside if each.number is not None and not each.find("value", "range")), None
+    )
+    if counted is not None:
+        return int(counted) or None
     nouns = [item.text.lower() for item in items[index:] if item.find("kind")]
-    return is_counted or (bool(nouns) and nouns[0] != singular(nouns[0]))
+    return None if nouns and nouns[0] != singular(nouns[0]) else 1
 
 
 def _ordered_noun(items: Sequence[Item], index: int, kind: str) -> tuple[str, bool] | None:
     """The attribute after a superlative, "the highest price", and whether "most" is its largest value."""
-    following = next((item for item in items[index + 1 :] if not item.says("share")), None)
+    following = next((item for item in items[index + 1 :] if not (item.says("share") or _is_word(item))), None)
     own = [each for each in (following.meanings if following else ()) if each.kind == kind]
     named = next((each for each in own if each.role == "attribute"), None)
     if named is not None:
@@ -423,7 +430,8 @@ def _is_denied_behind(items: Sequence[Item], index: int, state: _State) -> bool:
     """Whether a denial ends the sentence behind its condition: "memory foam is fine, latex isn't"."""
     following = items[index + 1] if index + 1 < len(items) else None
     is_end = following is None or following.text in {*_STOPS, ","} or following.says("but")
-    is_said = index > 0 and items[index - 1].says("be", "do")
+    before = next((each for each in reversed(items[:index]) if not each.says("i", "filler")), None)
+    is_said = before is not None and (before.says("be", "do") or before is not items[index - 1])
     is_last = bool(state.stated) and state.last is state.stated[-1] and not state.joiner
     return is_end and is_said and is_last and not state.negations
 

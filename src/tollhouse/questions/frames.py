@@ -18,8 +18,9 @@ _LIGHT = (
 # Words that say what kind of question it is; where they stand is kept.
 FORMS = frozenset({
     "how_many", "how_much", "which", "who", "where", "when", "why", "happened", "summary", "timeline", "list",
-    "exists", "average", "median", "sum", "share", "compare", "difference", "per", "opinion", "prediction", "advice",
-    "small_talk", "common", "be", "do", "have", "comparative_more", "comparative_less", "those", "what_about", "how",
+    "exists", "average", "median", "sum", "share", "compare", "difference", "per", "opinion",
+    "judgement", "prediction", "advice", "expert_advice", "small_talk", "common", "be", "do", "have",
+    "comparative_more", "comparative_less", "those", "what_about", "how",
     "sort", "whom", "both", "whether", "as_many", "descending", "ascending", "only", "order_by",
 })  # fmt: skip
 

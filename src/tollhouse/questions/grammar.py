@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from tollhouse.questions.clauses import Clauses
 from tollhouse.questions.coverage import is_open, is_plausible, unread
+from tollhouse.questions.declined import REASONS, declined
 from tollhouse.questions.execution import words_of
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
@@ -51,9 +52,8 @@ _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share
 _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
 _WHICH = frozenset({"which", "who", "how_many", "how"})
 _ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
-_REFUSED: tuple[Reason, ...] = ("advice", "opinion", "prediction")
 # Reasons that a misspelt question has as well.
-_SURE: tuple[Reason, ...] = (*_REFUSED, "not_in_data", "outside_time")
+_SURE: tuple[Reason, ...] = (*REASONS.values(), "not_in_data", "outside_time")
 _OPEN: dict[str, OpenForm] = {
     "why": "why",
     "how": "happened",
@@ -213,9 +213,13 @@ class _Question:
             clauses.unknown = [item for item in clauses.unknown if not item.text.islower()]
         # What would happen in a case that an operation works out is no prediction.
         works_out = any(item.says("if", "without", "in", "from") for item in self._items)
-        for reason in _REFUSED if not clauses.operations else _REFUSED[:1] if works_out else _REFUSED[::2]:
-            if reason in forms:
-                return Refusal(reason, (self._items[forms[reason]].text,))
+        concepts = [each for each in REASONS if each in forms]
+        if clauses.operations:
+            allowed = ("opinion", "prediction") if works_out else ("opinion",)
+            concepts = [each for each in concepts if REASONS[each] not in allowed]
+        refusal = declined([self._items[forms[each]] for each in concepts], concepts)
+        if refusal is not None:
+            return refusal
         if clauses.outside:
             return Refusal("outside_time", tuple(clauses.outside))
         counted = self._counted_value()

@@ -105,7 +105,7 @@ def function_words(language: str) -> frozenset[str]:
         for concept, phrases in language_data()[language].items()
         for text in phrases
         for word in phrase(text)
-        if concept not in {"advice", "opinion", "small_talk"}
+        if concept not in {"advice", "expert_advice", "opinion", "judgement", "small_talk"}
     )
 
 

@@ -95,11 +95,31 @@ def test_description_becomes_filters(words, expected):
         ("the least firm bed", 1),
         ("cheapest mattresses", None),
         ("cheap king", None),
-        ("two cheapest kings", None),
+        ("two cheapest kings", 2),
+        ("the three dearest king mattresses", 3),
     ],
 )
 def test_superlative_of_one_thing_has_a_limit(words, limit):
     assert read_description(words, WORDS.linker, "product").query.rows.limit == limit
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ("which mattress will be on sale next week", "prediction"),
+        ("will a latex bed cure my back", "advice"),
+        ("is Wattlerest overrated", "opinion"),
+        ("should I buy shares in Wattlerest", "advice"),
+        ("how many customers gave it five stars", "not_in_data"),
+        ("a bed that will suit side sleepers", None),
+        ("I will need a queen", None),
+        ("can you recommend a good firm queen", None),
+        ("how many latex queens are there", None),
+    ],
+)
+def test_text_that_asks_for_no_product_is_refused(words, reason):
+    reading = read_description(words, WORDS.linker, "product")
+    assert getattr(reading, "reason", None) == reason
 
 
 def test_alternatives_on_several_fields_are_one_group():

@@ -61,6 +61,8 @@ async def ask(turns: Sequence[str]) -> Answer:
     bundled, words = _bundled()
     search = await search_products(bundled, words, SearchQuery(q=turns[-1], after=[*turns[:-1]], limit=MOST))
     understanding = search.understanding or Understanding(text=turns[-1])
+    if understanding.refused:
+        return Answer("The text asks for no mattress.", refusal=Refusal("unclear", understanding.unused))
     if not search.result.total and not (understanding.words or understanding.conditions or understanding.sort):
         return Answer("The text names no property of a mattress.", refusal=Refusal("unclear", understanding.unused))
     if understanding.relaxed:

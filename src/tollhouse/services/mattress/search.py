@@ -13,7 +13,7 @@ from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.catalogue.tokens import STOPWORDS
 from tollhouse.questions.description import narrowed, read_description
 from tollhouse.questions.linking import Linker
-from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Test
+from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Refusal, Test
 from tollhouse.questions.spelling import as_typed
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
 from tollhouse.services.mattress.attributes.derive import name_measures
@@ -40,7 +40,8 @@ class Understanding(Struct, frozen=True, omit_defaults=True):
 
     `conditions` are filters that no parameter expresses. `text` was searched as words, and `unused` are the words that
     changed nothing. `corrected` are typos with their corrections; `relaxed` are the parts that were dropped, the least
-    important first. `best` are the products that a superlative means, by id: all that are equally cheap.
+    important first. `best` are the products that a superlative means, by id: all that are equally cheap. `refused` says
+    why nothing was looked for: the text asks for an opinion, a forecast or advice, or what no product says.
     """
 
     words: dict[str, str] = {}
@@ -51,6 +52,7 @@ class Understanding(Struct, frozen=True, omit_defaults=True):
     corrected: dict[str, str] = {}
     relaxed: tuple[str, ...] = ()
     best: tuple[str, ...] = ()
+    refused: str = ""
 
 
 class ProductSearch(Struct, frozen=True):
@@ -87,9 +89,11 @@ async def search_products(catalogue: Searchable, known: SearchWords, query: Sear
     """Run a search. A single word is matched as it is, if a product has it. Raises Problem `invalid-parameter`."""
     text, measures = name_measures(query.q)
     reading = read_description(text, known.linker, PRODUCT)
-    if query.after:
-        earlier = [read_description(name_measures(each)[0], known.linker, PRODUCT) for each in query.after]
-        reading = reduce(narrowed, (*earlier, reading))
+    if isinstance(reading, Refusal):
+        nothing = await catalogue.search(_nothing(query))
+        return ProductSearch(nothing, query, Understanding(unused=reading.words, refused=reading.reason))
+    earlier = [read_description(name_measures(each)[0], known.linker, PRODUCT) for each in query.after]
+    reading = reduce(narrowed, (*(each for each in earlier if isinstance(each, Reading)), reading))
     described = reading.query
     assert isinstance(described, Open)
     where = _without_ordinary_models(described.rows.where, known.linker)
@@ -186,7 +190,7 @@ async def _search_parts(
     applied, dropped = await _first_match(catalogue, ordered, parts)
     parameters, groups = merged(applied)
     filters = msgspec.structs.replace(ordered, **parameters)
-    is_superlative = described.rows.limit == 1 and order == sort
+    limit = described.rows.limit if order == sort else None
     understanding = Understanding(
         words={name: part.words for part in applied for name in part.parameters},
         conditions=tuple(part.words for part in applied if part.where),
@@ -194,16 +198,17 @@ async def _search_parts(
         unused=tuple(dict.fromkeys((*described.words, *reading.ignored))),
         corrected=dict(reading.corrected),
         relaxed=dropped,
-        best=await _best(catalogue, filters, groups) if is_superlative else (),
+        best=await _best(catalogue, filters, groups, limit) if limit else (),
     )
     return ProductSearch(await catalogue.search(catalogue_query(filters, where=groups)), filters, understanding)
 
 
-async def _best(catalogue: Searchable, filters: SearchQuery, groups: tuple[Group, ...]) -> tuple[str, ...]:
-    """The first products of the order, all with the same value."""
+async def _best(catalogue: Searchable, filters: SearchQuery, groups: tuple[Group, ...], limit: int) -> tuple[str, ...]:
+    """The first products of the order, and those that are equal to the last of them."""
     query = catalogue_query(msgspec.structs.replace(filters, offset=0, cursor=None, limit=MOST_EQUALS), where=groups)
     items = (await catalogue.search(query)).items
-    return tuple(str(item["id"]) for item in items if _ordered(item, query.sort) == _ordered(items[0], query.sort))
+    last = _ordered(items[min(limit, len(items)) - 1], query.sort) if items else None
+    return tuple(str(item["id"]) for n, item in enumerate(items) if n < limit or _ordered(item, query.sort) == last)
 
 
 def _ordered(item: Mapping[str, Any], sort: str) -> object:

@@ -12,7 +12,7 @@ from tollhouse.catalogue.query import CatalogueQuery, Clause, Range
 from tollhouse.questions.answering import Answer, Engine
 from tollhouse.questions.description import read_description
 from tollhouse.questions.normal_form import Groups, groups_of
-from tollhouse.questions.query import AllOf, Condition, Not, Open, Test
+from tollhouse.questions.query import AllOf, Condition, Not, Open, Reading, Test
 from tollhouse.services.tables.declaration import Declaration
 from tollhouse.services.tables.vocabulary import ITEM, TableDataset, build_vocabulary, understood_as
 
@@ -75,8 +75,9 @@ class TableQuestions:
         """The conditions that a search text states beyond words and values; None if it states none."""
         engine = await self._current()
         reading = read_description(text, engine.linker, ITEM, now=engine.dataset.now)
-        query = reading.query
-        assert isinstance(query, Open)
+        query = reading.query if isinstance(reading, Reading) else None
+        if not isinstance(query, Open) or not isinstance(reading, Reading):
+            return None
         where = query.rows.where
         conditions = where.of if isinstance(where, AllOf) else (where,)
         sort = self._sort(query)

@@ -60,8 +60,9 @@ function distance(one, other) {
   return row[other.length];
 }
 
-function notes({ relaxed = [], unused = [], corrected = {} }) {
+function notes({ relaxed = [], unused = [], corrected = {}, refused = "" }) {
   return [
+    refused && ["refused", refused === "not_in_data" ? "The products say nothing about this." : `This asks for ${refused === "prediction" ? "a forecast" : refused === "opinion" ? "an opinion" : "advice"}, not for a mattress.`],
     relaxed.length > 0 && ["relaxed", `Nothing matches everything, so these were left out: ${relaxed.map((name) => name.replace("_", " ")).join(", ")}`],
     unused.length > 0 && ["unused", `Not used: ${unused.map((words) => `“${words}”`).join(", ")}`],
     Object.keys(corrected).length > 0 && ["corrected", Object.entries(corrected).map(([typed, meant]) => `“${typed}” read as “${meant}”`).join(", ")],
