@@ -176,17 +176,19 @@ async def test_pool_that_changes_is_read_from_scratch(database):
 async def test_what_was_stored_before_revisions_is_kept_and_read(empty_database_url):
     database = open_database(Settings(database_url=empty_database_url))
     versions = "tollhouse.storage.migrations.versions"
-    first, second, third = (
+    first, second, *later = (
         import_module(f"{versions}.{name}")
-        for name in ("0001_keys_usage_events", "0002_articles_stories_entities", "0003_news_revisions")
-    )
+        for name in (
+            "0001_keys_usage_events", "0002_articles_stories_entities", "0003_news_revisions", "0028_removed_rows",
+        )
+    )  # fmt: skip
 
     async with database.writing() as connection:
         await connection.run_sync(upgrade, [first, second])
         row = "INSERT INTO event (pool, id, last_slot, record) VALUES ('provider', 'event_1', '20191024143000', :body)"
         await connection.execute(text(row), {"body": b"old"})
         await connection.execute(text("INSERT INTO feed_revision VALUES ('events', 7)"))
-        await connection.run_sync(upgrade, [third])
+        await connection.run_sync(upgrade, later)
     followed = following()
     _, held, _ = await held_after_a_look(database, followed, "provider", "")
     assert held[0] == {"event_1": "old"}

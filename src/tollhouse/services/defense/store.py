@@ -16,6 +16,19 @@ feed_revision = Table(
     "feed_revision", metadata, Column("feed", String(20), primary_key=True), Column("revision", Integer, nullable=False)
 )
 
+# Written by triggers. `source` is the name of the table.
+removed_row = Table(
+    "removed_row",
+    metadata,
+    Column("source", String(10), primary_key=True),
+    Column("pool", String(10), primary_key=True),
+    Column("id", String(32), primary_key=True),
+    Column("moment", String(14), nullable=False),
+    Column("revision", Integer, nullable=False),
+    Index("removed_row_by_revision", "source", "pool", "revision"),
+    Index("removed_row_by_moment", "source", "pool", "moment"),
+)
+
 # Moments that are stored as revisions count seconds from here, to fit until 2068.
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -135,18 +148,19 @@ async def bodies_by_id(connection: Transaction, source: Source, pool: str, ids: 
     return {row_id: body async for rows in rows_by_id(connection, source, pool, ids) for row_id, _, body in rows}
 
 
-async def count_by_slot(connection: Transaction, source: Source, pool: str, after: str, until: str) -> dict[int, int]:
-    """The number of rows of a source mode in each slot after one, up to another."""
-    moment = source.table.c[source.moment]
-    query = select(moment, func.count()).where(source.table.c.pool == pool, moment > after, moment <= until)
-    return {int(slot): count for slot, count in await connection.execute(query.group_by(moment))}
+async def removed_since(connection: Transaction, source: Source, pool: str, number: int) -> list[str]:
+    """The ids that were removed at a revision or later, without those that are stored again."""
+    table, gone = source.table, removed_row.c
+    is_stored = select(table.c.id).where(table.c.pool == pool, table.c.id == gone.id).exists()
+    query = select(gone.id).where(gone.source == table.name, gone.pool == pool, gone.revision >= number, ~is_stored)
+    return list((await connection.execute(query)).scalars())
 
 
-async def ids_of_slot(connection: Transaction, source: Source, pool: str, slot: str) -> set[str]:
-    """The ids of all rows of a source mode in a slot."""
-    table = source.table
-    query = select(table.c.id).where(table.c.pool == pool, table.c[source.moment] == slot)
-    return set((await connection.execute(query)).scalars())
+async def forget_removed(connection: Transaction, source: Source, pool: str, moment: str) -> None:
+    """Delete the record of removed rows from before a time, which no reader's window contains."""
+    gone = removed_row.c
+    condition = (gone.source == source.table.name, gone.pool == pool, gone.moment < moment)
+    await connection.execute(delete(removed_row).where(*condition))
 
 
 async def ids_after(connection: Transaction, source: Source, pool: str, moment: str) -> set[str]:

@@ -35,7 +35,7 @@ BATCH = 250
 MAX_ROWS_AT_ONCE = 5_000
 # A start waits for the whole of a file up to this size, and for the first rows of another for so long.
 SMALL_FILE_BYTES = 1_000_000
-FIRST_ROWS_SECONDS = 2.0
+FIRST_ROWS_SECONDS = 1.0
 MAX_REFUSED_SHOWN = 20
 
 FileStamp = tuple[int, int, int] | None

@@ -20,7 +20,7 @@ MAX_RETRY_SECONDS = 60
 MIN_MEASURED_SECONDS = 1.0
 # A start waits for the index of a table of up to so many rows, and for so long for that of a larger one.
 SMALL_TABLE_ROWS = 5_000
-START_SECONDS = 2.0
+START_SECONDS = 1.0
 
 
 class Indexing(Struct, frozen=True):
@@ -91,7 +91,8 @@ class Readiness:
     async def start(self) -> None:
         """Begin to follow, and wait for a small table, or for the first rows of a large one."""
         self._updating = asyncio.create_task(self.update())
-        is_small = (await self._loader.status()).row_count <= SMALL_TABLE_ROWS
+        # Of a table that has never been read, the size is not known.
+        is_small = 0 < (await self._loader.status()).row_count <= SMALL_TABLE_ROWS
         await asyncio.wait([self._updating], timeout=None if is_small else START_SECONDS)
         if self._updating.done():
             self._updating.result()

@@ -21,7 +21,7 @@ from tollhouse.services.defense.events.event import Category, EventEntry, Severi
 from tollhouse.services.defense.events.filter import title_words
 
 # Increase when rows change: an index with another number is built again.
-LAYOUT = "events-3"
+LAYOUT = "events-4"
 
 Sort = Literal["significance", "recent", "fatalities"]
 
@@ -103,14 +103,12 @@ def previous_columns() -> Schema:
     builder.add_text_field("relevance", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("category", tokenizer_name="raw", index_option="basic", fast=True)
     builder.add_integer_field("slot", fast=True)
-    builder.add_unsigned_field("id_number", fast=True)
     return builder.build()
 
 
 def previous_row(entry: EventEntry, slot: int) -> dict[str, Any]:
     event = entry.event
-    number = int(event.id.rpartition("_")[2], 16)
-    row: dict[str, Any] = {"id": event.id, "id_number": number, "category": event.category, "slot": slot}
+    row: dict[str, Any] = {"id": event.id, "category": event.category, "slot": slot}
     return row | {"relevance": RELEVANT} if entry.is_relevant else row
 
 
@@ -122,6 +120,7 @@ def index_row(entry: EventEntry, slot: int, areas: Sequence[str]) -> dict[str, A
     number = crc32(event.id.encode())
     row: dict[str, Any] = {
         **previous_row(entry, slot),
+        "id_number": int(digits, 16),
         **{order_column(sort): order.key(values[sort], digits) for sort, order in ORDERS.items()},
         "words": list(title_words(event.title)),
         "country_code": entry.country_code,

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 from msgspec import Struct
-from tantivy import Document, FieldType, Order, Query, Schema, Searcher
+from tantivy import Document, FieldType, Occur, Order, Query, Schema, Searcher
 
 from tollhouse import clock
 from tollhouse.config.settings import RecordedDay
@@ -84,7 +84,6 @@ class EventIndex:
     def __init__(self, folder: Path | None = None) -> None:
         self._window = SharedIndex(_inside(folder, "window"), index_rows.columns(), layout=LAYOUT)
         self._previous = SharedIndex(_inside(folder, "previous"), index_rows.previous_columns(), layout=LAYOUT)
-        self._is_checked = False
 
     @property
     def about(self) -> bytes:
@@ -129,8 +128,8 @@ class EventIndex:
             await asyncio.to_thread(update.expire)
             async for rows in self._changed_rows(connection, known, state):
                 await asyncio.to_thread(update.take, rows)
-            if not self._is_checked or await store.removed_at(connection, store.EVENTS_FEED) > known.revision:
-                await update.remove_missing(connection)
+            removed = await store.removed_since(connection, store.EVENTS, state.pool, known.revision)
+            await asyncio.to_thread(update.forget, removed)
         else:
             self._window.clear()
             self._previous.clear()
@@ -138,7 +137,6 @@ class EventIndex:
             async for rows in store.rows_after(connection, store.EVENTS, state.pool, state.before):
                 await asyncio.to_thread(update.take, rows)
         await asyncio.to_thread(update.publish)
-        self._is_checked = True
 
     async def _changed_rows(self, connection: Transaction, known: IndexState, state: IndexState) -> AsyncIterator[Rows]:
         """The rows that may differ from those of a former state; some are given twice."""
@@ -180,8 +178,9 @@ class _Update:
         self._is_fresh = is_fresh
         self._is_ahead = False
         self._taken: set[str] = set()
-        # By how much the rows taken change the number of rows of each slot.
-        self._changes: Counter[int] = Counter()
+        # By category, the relevant rows added to the day before; and the category of each that left the window for it.
+        self._added: Counter[str] = Counter()
+        self._moved: dict[str, str] = {}
 
     def expire(self) -> None:
         """Move events that left the window to the day before it, and delete those that left that."""
@@ -196,7 +195,10 @@ class _Update:
             entry = view.entry(address)
             # An earlier attempt may have moved it.
             self._previous.writer.delete_documents_by_term("id", entry.event.id)
-            self._add(self._previous, index_rows.previous_row(entry, slot))
+            self._moved[entry.event.id] = ""
+            if slot > int(state.before):
+                self._add(self._previous, index_rows.previous_row(entry, slot))
+                self._moved[entry.event.id] = entry.event.category if entry.is_relevant else ""
         if count:
             self._window.writer.delete_documents_by_query(ended)
         self._previous.writer.delete_documents_by_query(_up_to(index_rows.previous_columns(), state.before))
@@ -204,84 +206,58 @@ class _Update:
     def take(self, rows: Rows) -> None:
         """Replace the rows with these ids."""
         rows = [row for row in rows if row[0] not in self._taken]
-        state, ids = self._state, [row_id for row_id, _, _ in rows]
-        self._forget(ids)
+        state, former = self._state, len(self._taken) // ROWS_PER_COMMIT
+        self.forget([row_id for row_id, _, _ in rows])
         before, begin = state.before, state.begin
         for _, slot, body in rows:
             if before < slot <= state.newest:
-                self._changes[int(slot)] += 1
                 entry = build_entry(body, self._fatalities)
                 if slot > begin:
                     self._add(self._window, window_row(entry, slot))
                 else:
                     self._add(self._previous, index_rows.previous_row(entry, int(slot)))
+                    self._added[entry.event.category] += entry.is_relevant
             self._is_ahead |= slot > state.newest
-        former = len(self._taken) // ROWS_PER_COMMIT
-        self._taken.update(ids)
         if len(self._taken) // ROWS_PER_COMMIT > former:
             self._window.commit()
             self._previous.commit()
 
-    async def remove_missing(self, connection: Transaction) -> None:
-        """Remove the rows that are no longer stored. Only slots with another number of rows are compared."""
-        state = self._state
-        stored = await store.count_by_slot(connection, store.EVENTS, state.pool, state.before, state.newest)
-        indexed = await asyncio.to_thread(self._count_by_slot)
-        differing = sorted(slot for slot in stored.keys() | indexed.keys() if stored.get(slot) != indexed.get(slot))
-        held = await asyncio.to_thread(self._ids_of_slots, differing)
-        ids: set[str] = set()
-        for slot in differing:
-            ids |= await store.ids_of_slot(connection, store.EVENTS, state.pool, str(slot))
-        missing = sorted(ids - held - self._taken)
-        async for rows in store.rows_by_id(connection, store.EVENTS, state.pool, missing):
-            await asyncio.to_thread(self.take, rows)
-        self._forget(sorted(held - ids - self._taken))
+    def forget(self, ids: Sequence[str]) -> None:
+        """Remove the rows with these ids, which later rows do not replace."""
+        self._taken.update(ids)
+        if self._is_fresh:
+            return
+        for row_id in ids:
+            self._window.writer.delete_documents_by_term("id", row_id)
+            self._previous.writer.delete_documents_by_term("id", row_id)
+            self._moved.pop(row_id, None)
 
     def publish(self) -> None:
+        counts = self._count_previous()
         # The window's state is the one that counts: if this ends in between, its changes are applied again.
-        self._previous.publish(b"-")
-        previous = _count_previous(self._previous.searcher)
-        state = msgspec.structs.replace(self._state, previous=previous, is_ahead=self._is_ahead)
+        self._previous.publish(msgspec.json.encode(counts))
+        state = msgspec.structs.replace(self._state, previous=counts, is_ahead=self._is_ahead)
         self._window.publish(msgspec.json.encode(state))
         if len(self._taken) >= MERGE_AFTER_ROWS:
             self._previous.merge_segments()
             self._window.merge_segments()
 
+    def _count_previous(self) -> dict[str, int]:
+        """The relevant events of the day before by category: those published, without the ones that leave."""
+        counts = self._added + Counter(filter(None, self._moved.values()))
+        if not self._is_fresh:
+            columns, searcher = index_rows.previous_columns(), self._previous.searcher
+            ids = Query.term_set_query(columns, "id", [*self._taken, *self._moved])
+            leaving = Query.boolean_query([(Occur.Should, ids), (Occur.Should, _up_to(columns, self._state.before))])
+            relevant = Query.term_query(columns, "relevance", RELEVANT, index_option="basic")
+            query = Query.boolean_query([(Occur.Must, relevant), (Occur.Must, leaving)])
+            counts.update(msgspec.json.decode(self._previous.about, type=dict[str, int]))
+            counts.subtract(_count_values(searcher, query, "category"))
+        return {category: count for category, count in counts.items() if count}
+
     def _add(self, index: SharedIndex, row: dict[str, Any]) -> None:
         columns = index_rows.columns() if index is self._window else index_rows.previous_columns()
         index.writer.add_document(Document.from_dict(row, columns))
-
-    def _forget(self, ids: Sequence[str]) -> None:
-        """Remove rows, if this is not a new index."""
-        if self._is_fresh:
-            return
-        for index, columns in self._both:
-            for row_id in ids:
-                index.writer.delete_documents_by_term("id", row_id)
-            for slot in _slots(index.searcher, Query.term_set_query(columns, "id", list(ids)), len(ids)):
-                self._changes[slot] -= 1
-
-    @property
-    def _both(self) -> tuple[tuple[SharedIndex, Schema], tuple[SharedIndex, Schema]]:
-        return (self._window, index_rows.columns()), (self._previous, index_rows.previous_columns())
-
-    def _count_by_slot(self) -> dict[int, int]:
-        """The number of rows of each slot after this update."""
-        counts = Counter(self._changes)
-        first = int(self._state.before)
-        for index, _ in self._both:
-            counts.update(_count_values(index.searcher, Query.all_query(), "slot"))
-        return {slot: count for slot, count in counts.items() if count and slot > first}
-
-    def _ids_of_slots(self, slots: Sequence[int]) -> set[str]:
-        """The ids that the published indexes have in some slots."""
-        ids: set[str] = set()
-        for index, columns in self._both:
-            for slot in slots:
-                query = Query.range_query(columns, "slot", FieldType.Integer, slot, slot)
-                addresses = [address for _, address in _by_slot(index.searcher, query, index.searcher.num_docs)]
-                ids.update(map(index_rows.event_id, numbers(index.searcher, "id_number", addresses)))
-        return ids
 
 
 async def _read_state(
@@ -314,11 +290,6 @@ def _is_continued(known: IndexState, state: IndexState) -> bool:
     )
 
 
-def _count_previous(searcher: Searcher) -> dict[str, int]:
-    relevant = Query.term_query(index_rows.previous_columns(), "relevance", RELEVANT, index_option="basic")
-    return _count_values(searcher, relevant, "category")
-
-
 def _count_values(searcher: Searcher, query: Query, column: str) -> dict[Any, int]:
     result = searcher.aggregate(query, {"=": {"terms": {"field": column, "size": MAX_BUCKETS}}})["="]["buckets"]
     return {each["key"]: int(each["doc_count"]) for each in result}
@@ -328,11 +299,6 @@ def _ids_in_countries(searcher: Searcher, codes: Sequence[str]) -> list[str]:
     query = Query.term_set_query(index_rows.columns(), "country_code", list(codes))
     addresses = [address for _, address in _by_slot(searcher, query, searcher.num_docs)]
     return [index_rows.event_id(number) for number in numbers(searcher, "id_number", addresses)]
-
-
-def _slots(searcher: Searcher, query: Query, limit: int) -> list[int]:
-    addresses = [address for _, address in _by_slot(searcher, query, limit)]
-    return numbers(searcher, "slot", addresses)
 
 
 def _by_slot(searcher: Searcher, query: Query, limit: int) -> list[tuple[int, Any]]:

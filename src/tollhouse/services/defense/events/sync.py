@@ -54,8 +54,8 @@ class SyncedRows(Generic[Item]):
             return RowChanges(set(), removed)
         read = await self._take(store.rows_changed_since(connection, self._source, pool, before[2]), after)
         removed |= read.removed
-        if await store.removed_at(connection, self._source.feed) > before[2]:
-            removed |= self._remove(self.items.keys() - await store.ids_after(connection, self._source, pool, after))
+        gone = await store.removed_since(connection, self._source, pool, before[2])
+        removed |= self._remove(self.items.keys() & gone)
         return RowChanges(read.changed, removed - read.changed)
 
     async def _take(self, batches: AsyncIterator[Rows], after: str) -> RowChanges:

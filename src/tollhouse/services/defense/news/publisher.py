@@ -290,6 +290,9 @@ class Publisher:
             await store.write_successors(connection, pool, "merged", dict(snapshot.merged), compact(as_of))
             old, is_seen = compact(as_of - self._retention), self._retention < events_store.WIDEST_WINDOW
             await store.delete_news_before(connection, pool, old, number, is_seen=is_seen)
+            for source in (events_store.EVENTS, *store.PUBLISHED.values()):
+                widest = compact(as_of - events_store.WIDEST_WINDOW)
+                await events_store.forget_removed(connection, source, pool, widest)
             # Writing reports is one more revision of the reports, already included here.
             await set_revision(connection, _marker(pool), update.seen + are_read)
             await set_revision(connection, _resolved(pool), update.reports_at + are_read)
