@@ -2,18 +2,21 @@
 
 Usage: PYTHONPATH=src python -m tools.build_wordnet WORDNET_YAML_FOLDER VOCABULARY
 `VOCABULARY` is a list of frequent words, one per line (the vocabulary of BERT, Apache-2.0): rarer words are left out.
-Rewrites gazetteers/wordnet.toml and persons.txt in src/tollhouse/services/defense/data; same input, same files.
+Rewrites gazetteers/wordnet.toml, persons.txt and animals.txt in the defense service's data; same input, same files.
 """
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from textwrap import wrap
 
+import numpy as np
 import yaml
 
 from tollhouse.services.defense.entities import lexicon
+from tollhouse.vectors import text_vectors
 
 DATA = Path(__file__).parents[1] / "src/tollhouse/services/defense/data"
 # The number of the sense of each noun whose kinds are platforms, from 0.
@@ -27,6 +30,7 @@ _PLATFORMS = {
     "missile": 1,
 }
 _MOST_SENSES = 6
+RIDGE, LEAST_LIKE_PERSONS = 1.0, -0.2
 _CLOSED = lexicon.CLOSERS | lexicon.PREPOSITIONS | lexicon.DETERMINERS | lexicon.QUANTIFIERS
 _HEADER = """\
 # Words from Open English WordNet (https://en-word.net, CC BY 4.0), which is derived from Princeton WordNet (WordNet
@@ -62,11 +66,13 @@ def main(folder: Path, vocabulary: Path) -> None:
     }
     text = _HEADER + "".join(f'{name} = """\n{_lines(words)}"""\n' for name, words in lists.items())
     (DATA / "gazetteers" / "wordnet.toml").write_text(text, "utf-8")
-    (DATA / "persons.txt").write_text(_lines(_persons(senses, hypernyms)), "utf-8")
+    persons = _persons(senses, hypernyms)
+    (DATA / "persons.txt").write_text(_lines(persons), "utf-8")
+    (DATA / "animals.txt").write_text(_lines(_animals(senses, hypernyms).difference(persons)), "utf-8")
 
 
 def _persons(senses: Senses, hypernyms: Mapping[str, list[str]]) -> list[str]:
-    """Single words that are mostly nouns and whose first sense is a kind of person.
+    """Single words whose first sense as nouns is a kind of person; those that are mostly other words only by likeness.
 
     Left out are names of animals used of persons ("whale"): an animal of that name has more kinds than the person.
     """
@@ -77,8 +83,31 @@ def _persons(senses: Senses, hypernyms: Mapping[str, list[str]]) -> list[str]:
         return animal in _above(synset, hypernyms)
 
     nouns = [word for word, by_class in senses.items() if "n" in by_class and " " not in word and _is_noun(by_class)]
-    persons = [word for word in nouns if person in _above(senses[word]["n"][0], hypernyms)]
-    return [word for word in persons if not is_animal(max(senses[word]["n"], key=kinds.__getitem__))]
+    named = [word for word in senses if "n" in senses[word] and " " not in word]
+    persons = {word for word in named if person in _above(senses[word]["n"][0], hypernyms)}
+    persons = {word for word in persons if not is_animal(max(senses[word]["n"], key=kinds.__getitem__))}
+    return [*persons.intersection(nouns), *_near(nouns, persons)]
+
+
+def _animals(senses: Senses, hypernyms: Mapping[str, list[str]]) -> set[str]:
+    """Single words that name an animal in their sense as nouns with the most kinds, and no person in the first."""
+    person, animal = (senses[word]["n"][0] for word in ("person", "animal"))
+    kinds = Counter(kind for synset in hypernyms for kind in _above(synset, hypernyms))
+    nouns = (word for word in senses if "n" in senses[word] and " " not in word)
+    named = {word for word in nouns if animal in _above(max(senses[word]["n"], key=kinds.__getitem__), hypernyms)}
+    return {word for word in named if person not in _above(senses[word]["n"][0], hypernyms)}
+
+
+def _near(nouns: Sequence[str], persons: AbstractSet[str]) -> list[str]:
+    """Those of `persons` outside `nouns` whose text vectors are like persons', by ridge regression on `nouns`."""
+    vectors = text_vectors()
+    known = [word for word in nouns if word in vectors.whole_words]
+    inputs = np.c_[vectors.embed(known), np.ones(len(known))].astype(np.float64)
+    answers = np.array([1.0 if word in persons else -1.0 for word in known])
+    weights = np.linalg.solve(inputs.T @ inputs + RIDGE * np.eye(inputs.shape[1]), inputs.T @ answers)
+    others = sorted(persons.difference(nouns))
+    scores = np.c_[vectors.embed(others), np.ones(len(others))] @ weights
+    return [word for word, score in zip(others, scores, strict=True) if score > LEAST_LIKE_PERSONS]
 
 
 def _read(folder: Path) -> tuple[dict[str, dict[str, list[str]]], dict[str, list[str]], set[str]]:

@@ -7,6 +7,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tollhouse.services.defense.entities.lexicon import MODIFIERS
+
 Outcome = Literal["killed", "wounded", "arrested", "missing"]
 
 _CLASSES: dict[str, str] = tomllib.loads(
@@ -19,6 +21,10 @@ def word_class(*names: str) -> frozenset[str]:
     return frozenset(word for name in names for word in _CLASSES[name].split())
 
 
+def _listed(name: str) -> frozenset[str]:
+    return frozenset(files("tollhouse.services.defense").joinpath("data", name).read_text(encoding="utf-8").split())
+
+
 LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
 LOST_LIVES = frozenset(
     f"{verb} {whose}{life}"
@@ -29,6 +35,7 @@ LOST_LIVES = frozenset(
 _OWN_LIVES = frozenset(
     f"{verb} {whose}own life" for verb in ("take", "takes", "took") for whose in ("", "his ", "her ")
 )
+_OWN_LIVES |= {"commit suicide", "commits suicide", "committed suicide"}
 _ENDS = ("dead", "to death")
 _KILLED = frozenset(f"{verb} {end}" for verb in word_class("deadly_passive") for end in _ENDS) | {"gunned down"}
 _KILLS = frozenset(f"{verb} {end}" for verb in word_class("deadly_active") for end in _ENDS)
@@ -40,13 +47,11 @@ OUTCOMES: tuple[Outcome, ...] = ("wounded", "arrested", "missing")
 OTHER_PASSIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_passive")}
 OTHER_ACTIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_active")}
 _UNCOUNTED, _PLURALS = map(word_class, ("uncounted", "plural_persons"))
-_PERSONS = (
-    word_class("persons").union(
-        files("tollhouse.services.defense").joinpath("data", "persons.txt").read_text(encoding="utf-8").split()
-    )
-    - ELSEWHERE
-)
+_PERSONS = (word_class("persons") | _listed("persons.txt")) - ELSEWHERE
+ANIMALS = _listed("animals.txt") - _PERSONS
+_THINGS = (MODIFIERS - _PERSONS) | ANIMALS
 _BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
+_COUNTED = _PLURALS | _UNCOUNTED | _FORCES | word_class("collections", "victims")
 # What one person has.
 _POSSESSED = word_class("killings") | {"body"}
 _SIZES = {**dict.fromkeys(word_class("pairs"), 2), "trio": 3}
@@ -56,13 +61,14 @@ LARGEST_NUMBER = 100_000
 # Idioms are one word each.
 _WORD = re.compile(
     rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS))})\b|"
-    r"[0-9]{1,3}[- ](?:year|month|week|day)s?[- ]old(?:'s)?"
-    r"|[0-9]{1,4}-(?:year|month|week|day|hour|minute|mile|km|point)s?"
+    r"[0-9]{1,3}[- ](?:year|yr|month|week|day)s?[- ]old(?:'s)?|[0-9]{1,4}-[a-z]+"
     r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
     r"|-(?=[0-9])",
     re.IGNORECASE,
 )
-_AGE = re.compile(r"[0-9]{1,3}[- ](?:year|month|week|day)s?[- ]old|\w+-year-old")
+_DASH = re.compile(r" [-\u2013\u2014|] ")
+_AGE = re.compile(r"[0-9]{1,3}[- ](?:year|yr|month|week|day)s?[- ]old|\w+-year-old")
+_MADE_OF_MAN = re.compile(r"[a-z]{3,}(?:man|woman|person|ist)")
 UNITS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
@@ -70,13 +76,10 @@ UNITS = {
     "eighty": 80, "ninety": 90,
 }  # fmt: skip
 _TIMES = {"dozen": 12, "hundred": 100, "thousand": 1_000}
-# Words after a number that show it counts no people: measures in any form, things in the plural.
+# Words after a number that show it counts no people, beside things in the plural.
 _MEASURES = re.compile(
     r"(?:year|yr|month|week|day|night|hour|hr|minute|min|second|mile|kilomet(?:er|re)|met(?:er|re)|ton(?:ne)?|time)s?"
     r"|km|foot|feet|percent|pc|million|billion|trillion|am|pm|st|nd|rd|th|lb|kg"
-    r"|(?:count|charge|state|countrie|province|citie|district|town|village|place|car|vehicle|house|home|building|store"
-    r"|point|goal|game|run|job|lie|case|attack|strike|rocket|missile|shell|bomb|shot|round|bullet|plane|ship|boat|tank"
-    r"|dollar|rupee|euro|animal|cow|dog|cat|horse|bird|whale|elephant|tree|flight|alarm|front|way)s|cattle|sheep|fish"
 )
 
 
@@ -86,13 +89,13 @@ def split_words(title: str) -> list[str]:
     A possessive that lost its apostrophe, as in titles from URLs, gets it again: "mans body" is "man's body".
     """
     words: list[str] = []
-    for match in _WORD.finditer(title.replace("\u2019", "'")):
+    for match in _WORD.finditer(_DASH.sub(" : ", title.replace("\u2019", "'"))):
         word = match[0].lower()
         parts = word.split("-")
         is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
         words += parts if is_number else ["to" if word == "-" else word]
     for place, after in enumerate(words[1:]):
-        if after in _POSSESSED and words[place].endswith("s") and is_person(words[place][:-1]):
+        if after in _POSSESSED and is_plural(words[place]) and words[place] not in _THINGS:
             words[place] = f"{words[place][:-1]}'s"
     return words
 
@@ -102,8 +105,24 @@ def is_year(word: str) -> bool:
 
 
 def is_person(word: str) -> bool:
-    """Whether a noun names one person."""
-    return word in _PERSONS
+    """Whether a noun names one person; of words that WordNet lacks, by their last part: "co-worker", "securityman"."""
+    last = word.rpartition("-")[2]
+    return last in _PERSONS or (last not in MODIFIERS and bool(_MADE_OF_MAN.fullmatch(last)))
+
+
+def is_thing(word: str) -> bool:
+    """Whether a noun, in either number, is an animal, or a frequent one that names no person. Names may be persons."""
+    forms = {word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("ies") + "y"}
+    return not (word in _COUNTED or _THINGS.isdisjoint(forms) or any(map(is_person, forms)))
+
+
+def _names_persons(word: str) -> bool:
+    return word in _PLURALS or (word[-1:] == "s" and is_person(word[:-1]))
+
+
+def is_counted_thing(word: str) -> bool:
+    """Whether what a number counts are animals, or things in the plural."""
+    return is_thing(word) and (is_plural(word) or word in ANIMALS)
 
 
 def is_plural(word: str) -> bool:
@@ -152,14 +171,14 @@ class Headline:
                 return None
             before = self.words[max(0, place - 4) : place]
             marks = [tuple(before[at : at + len(mark)]) == mark for mark in _LOWER_BOUNDS for at in range(len(before))]
-            return Group(place, self._noun_end(end), number, any(marks))
+            is_part = self.at(end) == "of" and self.number_at(end + 1)[0] is None
+            return Group(place, self._noun_end(end + is_part), number, any(marks))
         if _AGE.fullmatch(word) or is_person(word):
             end = place + 1
             while is_person(self.at(end)) or (_AGE.fullmatch(word) and end - place < 3 and self._is_singular_noun(end)):
                 end += 1
             return Group(place, self._age_end(end), 1)
-        is_uncounted = word in _UNCOUNTED or word in _PLURALS or (word[-1:] == "s" and is_person(word[:-1]))
-        return Group(place, place + 1, None) if is_uncounted else None
+        return Group(place, place + 1, None) if word in _UNCOUNTED or _names_persons(word) else None
 
     def _age_end(self, place: int) -> int:
         """The end of a person's age: "man, 42," and "man 42"."""
@@ -195,7 +214,9 @@ class Headline:
             return False
         if len(word) == 4 and is_year(word):
             return after in PASSIVE or after in EITHER or after in _PLURALS
-        return True
+        noun = self._noun_end(end)
+        nouns = self.words[end:noun]
+        return not (nouns and is_counted_thing(nouns[-1]) and not any(map(_names_persons, nouns)))
 
     def _noun_end(self, place: int) -> int:
         """The end of the nouns that belong to a number: at most four words without a verb, link or preposition."""

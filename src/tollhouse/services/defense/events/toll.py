@@ -8,12 +8,15 @@ killed 3 wounded" must be read from the order of its words alone.
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.events.people import (
     ACTIVE,
+    ANIMALS,
     AUXILIARIES,
     BREAKS,
     DOUBTS,
@@ -26,16 +29,17 @@ from tollhouse.services.defense.events.people import (
     OTHER_ACTIVE,
     OTHER_PASSIVE,
     PASSIVE,
-    UNITS,
     Group,
     Headline,
     Outcome,
     is_person,
     is_plural,
+    is_thing,
     is_year,
     split_words,
     word_class,
 )  # fmt: skip
+from tollhouse.services.defense.events.toll_context import Context, read_context
 
 
 class Toll(Struct, frozen=True, gc=False):
@@ -83,24 +87,38 @@ def read_toll(title: str) -> Toll:
     if not _MAY_COUNT.search(title.lower()):
         return Toll()
     words = split_words(_BRACKETED.sub(" ", title))
-    return Toll(is_cumulative=True) if _is_cumulative(words) else _Reader(words).read()
+    reader = _Reader(words)
+    toll = reader.read()
+    is_sum = toll.killed != 1 and _is_cumulative(words)
+    return Toll(is_cumulative=True) if is_sum or (toll.killed and reader.is_epidemic()) else toll
 
 
-_QUALIFIERS, _CLAUSES, _CAUSES, _KILLINGS = map(word_class, ("qualifiers", "clauses", "causes", "killings"))
-_EPIDEMICS, _PERIODS, _ILLNESSES, _UNREST = map(word_class, ("epidemics", "periods", "illnesses", "unrest"))
+_QUALIFIERS, _CLAUSES, _KILLINGS = map(word_class, ("qualifiers", "clauses", "killings"))
+_WITHIN = word_class("prepositions") - {"of"}
+_PERIODS, _UNREST = map(word_class, ("periods", "unrest"))
 _INTENTS, _ADJECTIVES, _DEADLY, _DEAD_THINGS = map(word_class, ("intents", "adjectives", "deadly_acts", "dead_things"))
+_STABS = word_class("deadly_active", "deadly_passive")
 _HOMICIDES, _SENTENCES, _ACHIEVED = map(word_class, ("homicides", "sentences", "achieved"))
-_INQUIRIES, _NOT_DEATHS = map(word_class, ("inquiries", "not_deaths"))
-_FOUND = word_class("found")
+_NOT_DEATHS, _FOUND, _PROCEEDINGS = map(word_class, ("not_deaths", "found", "proceedings"))
+# Log odds by which an event must be likelier than illness, and than anything else: beside these words, and for a death
+# of which no one is said to have died; and to be no figure of speech.
+_EXPLAINED, _SURELY, _NO_FIGURE = (-0.6, -2.5), (2.0, -0.5), (-9.0, -3.5)
+_THEN = frozenset(["in", "after", "when", "as", "while", "during", "following", "days"])
+# Log odds by which illness must be likelier than an event for a sum.
+_EPIDEMIC = 1.5
+# From this age on, "dies at 86" tells of age.
+_OLD = 60
 _ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
 _DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
+_PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them"])
+_MANY_KILLINGS = frozenset(["killings", "murders", "slayings"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
 # Of a headline in lower case, which is faster than ignoring the case.
 _MAY_COUNT = re.compile(
     r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|succumb|drown"
     r"|lives|(?:own|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)|wound|injur"
-    r"|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
+    r"|suicide|remains|strangl|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
 )
 
 
@@ -110,9 +128,10 @@ def _is_cumulative(words: Sequence[str]) -> bool:
         after = words[place + 1 : place + 4]
         if word in {"annual", "annually", "yearly"} or (word == "so" and after[:1] == ["far"]):
             return True
-        if word in _EPIDEMICS and not _CAUSES.intersection(words):
+        is_superlative = any(one.endswith("est") or one in {"worst", "first"} for one in words[:place])
+        if word == "since" and not is_superlative and (_PERIODS.intersection(after) or any(map(is_year, after[:1]))):
             return True
-        if word == "since" and after and (is_year(after[0]) or _PERIODS.intersection(after)):
+        if word in _PERIODS and after and after[0] in {"has", "have", "kills", "killed", "claims", "claimed"}:
             return True
         if (
             word in {"last", "past", "this", "per", "every", "each"}
@@ -140,6 +159,21 @@ class _Reader(Headline):
         super().__init__(words)
         # The starts of the groups whose outcome is known.
         self.used: set[int] = set()
+
+    @cached_property
+    def context(self) -> Context:
+        return read_context(" ".join(self.words))
+
+    def is_epidemic(self) -> bool:
+        """Whether illness killed, and no "fire" that the headline names before "kills"."""
+        verb = next((place for place, word in enumerate(self.words) if word in ACTIVE), 0)
+        contexts = [self.context, *([read_context(" ".join(self.words[:verb]))] if verb else [])]
+        return all(one.illness > max(_EPIDEMIC, one.event + _EPIDEMIC) for one in contexts)
+
+    def _is_event(self, margins: tuple[float, float] = (0.5, -2.5)) -> bool:
+        """Whether the headline tells of something that happened, not of age or illness or in a figure of speech."""
+        event, illness, other = self.context
+        return event - illness > margins[0] and event - other > margins[1]
 
     def read(self) -> Toll:
         """The figures. Verbs after their group are read first: in "3 killed 5 wounded" each number has its own."""
@@ -175,9 +209,9 @@ class _Reader(Headline):
     def _death_toll(self) -> Iterator[_Counted]:
         """As in "death toll rises to 12 from 9": one number, which counts all."""
         for place, word in enumerate(self.words):
-            if word != "toll":
+            if word != "toll" or not (self.at(place - 1) == "death" or self._is_event()):
                 continue
-            for start in range(place + 1, min(place + 7, len(self.words))):
+            for start in range(place + 1, min(place + 9, len(self.words))):
                 group = self.groups.get(start)
                 if group and group.number and self.at(start - 1) not in {"from", "in", "after"}:
                     yield _Counted("killed", (group,), place)
@@ -199,16 +233,16 @@ class _Reader(Headline):
                 yield _Counted("killed", (group,), place)
             elif (
                 word in {"dead", "slain", "murdered"}
-                and place + 1 in self.groups
+                and place + 1 in self.groups.keys() - self.used
                 and self.groups[place + 1].number == 1
                 and place not in self.by_end
                 and self.at(place - 1) not in AUXILIARIES
             ):
                 self.used.add(place + 1)
                 yield _Counted("killed", (self.groups[place + 1],), place)
-            elif self._names_killing(place) and after == "of":
+            elif after == "of" and self._names_killing(place):
                 yield from self._victims("killed", place, place + 2)
-            elif word == "body" and _FOUND.intersection(self.words[max(0, place - 4) : place + 7]):
+            elif word in {"body", "remains"} and _FOUND.intersection(self.words[max(0, place - 4) : place + 7]):
                 yield from self._found_body(place)
             elif self._is_one_death(place):
                 yield _Counted("killed", (Group(place - 1, place + 1, 1),), place)
@@ -216,26 +250,22 @@ class _Reader(Headline):
     def _is_one_death(self, place: int) -> bool:
         """Whether a noun tells of one death without "of": "teen's killing", "backpacker murder", "probe into death"."""
         word, before = self.words[place], self.at(place - 1)
-        if (
-            self.at(place + 1) in _NOT_DEATHS
-            or self.at(place + 1) in _INTENTS
-            or word not in _KILLINGS
-            or before == "to"
-        ):
+        is_intended = bool(_INTENTS.intersection([*self.words[max(0, place - 6) : place], self.at(place + 1)]))
+        if is_intended or self.at(place + 1) in _NOT_DEATHS or word not in _KILLINGS or before == "to":
             return False
-        if word == "death" and (before in _DEADLY or self._is_inquired_into(place)):
+        if before in _DEADLY or (self._names_killing(place) and (before.endswith("'s") or is_person(before))):
             return True
-        return self._names_killing(place) and (before.endswith("'s") or (word != "death" and is_person(before)))
-
-    def _is_inquired_into(self, place: int) -> bool:
-        others = self.words[:place] + self.words[place + 1 :]
-        return bool(_INQUIRIES.intersection(others)) and not _ILLNESSES.intersection(others)
+        is_head = not self.is_noun(place + 1) or self.at(place + 1) in _PROCEEDINGS
+        is_head &= before in BREAKS or (self.is_noun(place - 1) and before not in _DETERMINERS)
+        return word == "death" and is_head and self._is_event(_SURELY)
 
     def _found_body(self, place: int) -> Iterator[_Counted]:
         """As in "body of hiker found", "woman's body found"."""
         after = (self.groups.get(start) for start in (place + 2, place + 3) if self.at(place + 1) == "of")
         group = next((one for one in after if one and one.number == 1), None)
-        if group or place == 0 or self.at(place - 1).endswith("'s"):
+        before = self.at(place - 1)
+        if group or place == 0 or before == "human" or before.endswith("'s"):
+            self.used.update([group.start] if group else [])
             yield _Counted("killed", (group or Group(place - 1, place + 1, 1),), place)
 
     def _names_killing(self, place: int) -> bool:
@@ -247,10 +277,8 @@ class _Reader(Headline):
             return False
         if word in {"death", "deaths"}:
             counted = self.groups.get(place + 2)
-            is_violent = bool(_CAUSES.intersection(self.words) or (counted and (counted.number or 0) > 1))
-            is_violent |= self._is_inquired_into(place)
-            return before in _DEADLY or (is_violent and (before.endswith("'s") or self.at(place + 1) == "of"))
-        return word in _KILLINGS
+            return before in _DEADLY or bool(counted and (counted.number or 0) > 1) or self._is_event()
+        return word in _KILLINGS or (word in _MANY_KILLINGS and self.number_at(place + 2)[0] is not None)
 
     def _victims(self, outcome: Outcome, place: int, start: int) -> Iterator[_Counted]:
         """The groups after "killing of", or one person whose name begins there."""
@@ -285,7 +313,8 @@ class _Reader(Headline):
             end = self._before_auxiliaries(place)
             if not is_near:
                 end = self._end_of_distant_group(end)
-            groups = tuple(self._groups_before(end))
+            groups = self._stabbed_object(place) if self.words[place] == "death" else ()
+            groups = groups or tuple(self._groups_before(end))
             if end == place and not self._is_counted(groups) and any(self._groups_after(place + 1)):
                 continue  # "gunmen killed 12 villagers": the group before is who killed
             if outcome == "killed":
@@ -316,10 +345,19 @@ class _Reader(Headline):
         )
         return word in AUXILIARIES or word in MANNER or is_link
 
+    def _stabbed_object(self, place: int) -> tuple[Group, ...]:
+        """As in "stab a man to death": whose death is told between the verb and "to death"."""
+        for start in range(place - 2, max(place - 8, -1), -1):
+            if self.words[start] in _STABS and not any(one in BREAKS for one in self.words[start + 1 : place - 1]):
+                known = tuple(self._groups_after(start + 1))
+                is_one = not is_plural(self.words[place - 2]) and self.words[place - 2] not in ANIMALS
+                return known or ((Group(start + 1, place - 1, 1),) if is_one and start < place - 2 else ())
+        return ()
+
     def _end_of_distant_group(self, place: int) -> int:
-        """The end of the last group before a verb, with at most seven words and no other clause or outcome between."""
-        for end in range(place, max(place - 8, 0), -1):
-            if end in self.by_end:
+        """The end of the last group before a verb, with at most eleven words and no other clause or outcome between."""
+        for end in range(place, max(place - 12, 0), -1):
+            if end in self.by_end and self.at(self.by_end[end].start - 1) not in _WITHIN:
                 return end
             word = self.words[end - 1]
             if word in _CLAUSES or self._passive(end - 1) or word in ACTIVE or word in OTHER_ACTIVE:
@@ -341,24 +379,40 @@ class _Reader(Headline):
             if self.at(end - 1) == "among":
                 return  # "Americans among seven killed": the group before is a part of this one
             link = end
-            while link > 0 and link not in self.by_end and self.words[link - 1] in LINKS:
+            while link > 0 and link not in self.by_end and self._is_link(link - 1):
                 link -= 1
             group = self.by_end.get(link)
-            if group and link == end and self.number_at(group.start)[0] is None:
+            is_bare = group and group.end - group.start == 1
+            if group and self._is_object(group):
+                return  # "kills 5 soldiers, 3 wounded"
+            if group and link == end and (is_bare or self.number_at(group.start)[0] is None):
                 return
+
+    def _is_object(self, group: Group) -> bool:
+        start = group.start
+        while self.at(start - 1) in _QUALIFIERS:
+            start -= 1
+        return self.at(start - 1) in ACTIVE or self.at(start - 1) in OTHER_ACTIVE
+
+    def _is_link(self, place: int) -> bool:
+        """Whether a word joins groups; a semicolon only after the first words, as in "8 rebels; soldier killed"."""
+        return self.words[place] in LINKS or (self.words[place] == ";" and 0 in self.groups)
 
     def _is_death(self, place: int, groups: Sequence[Group]) -> bool:
         """Whether people died of something that happened: one person's death may be one of age or illness."""
         if self.words[place] not in _ALSO_OF_ILLNESS and self.words[place] not in LOST_LIVES:
             return True
-        if any(group.number != 1 for group in groups):
+        if any(group.number != 1 for group in groups) or self._is_counted(groups):
             return True
-        rest = self.words[place + 1 : place + 7]
-        if _ILLNESSES.intersection(rest):
-            return False
-        return self.words[place] == "dead" or bool(_CAUSES.intersection(self.words)) or self.at(place + 1) in {
-            "in", "after", "when", "as", "while", "during", "following", "days",
-        }  # fmt: skip
+        return not self._is_of_age(place) and (
+            self._is_event(_EXPLAINED) if self.at(place + 1) in _THEN else self._is_event()
+        )
+
+    def _is_of_age(self, place: int) -> bool:
+        """As in "dead at 82"."""
+        after = self.words[place + 1 : place + 4]
+        ages = [age for mark, age in pairwise(after) if mark in {"at", "aged", "age"} and age.isdecimal()]
+        return any(int(age) >= _OLD for age in ages)
 
     def _with_later_deaths(self, counts: Sequence[_Counted]) -> list[_Counted]:
         """As in "toddler injured in shooting has died": the wounded died if a later verb has no group of its own."""
@@ -382,7 +436,12 @@ class _Reader(Headline):
                 outcome = "killed"
             elif word == "fatally" and self.at(start) in MANNER:
                 outcome, start = "killed", start + 1
-            if outcome and (groups := tuple(self._groups_after(start))):
+            groups = tuple(self._groups_after(start))
+            if not groups and word in ACTIVE:
+                groups = self._unknown_object(start)
+            elif groups and is_thing(self.at(groups[-1].end)) and not self._is_event(_NO_FIGURE):
+                continue  # "kills filibuster plan": the person only describes a thing
+            if outcome and groups:
                 self.used.update(group.start for group in groups)
                 yield _Counted(outcome, groups, place)
 
@@ -434,20 +493,32 @@ class _Reader(Headline):
     # Persons by name
 
     def _named_persons(self, places: set[int]) -> Iterator[_Counted]:
-        """One person whom no noun names: "Masri killed in Tehran", "No. 2 killed"."""
+        """One person whom no known noun names: "Masri killed in Tehran", "truckie dies in crash", "No. 2 killed"."""
         for place, word in enumerate(self.words):
             subject = self._before_auxiliaries(place) - 1
-            is_verb = word in EITHER or (word in {"death", "fatally"} and self._passive(place) == "killed")
-            is_verb |= word == "dead" and self.at(place - 1) == "found"
-            if place in places or subject < 0 or not is_verb or self._is_doubtful(place):
+            if place in places or subject < 0 or self._passive(place) != "killed" or self._is_doubtful(place):
                 continue
-            name, after = self.words[subject], self.at(place + 1)
             is_counted = any(one.start <= subject < one.end for one in self.groups.values() if one.start in self.used)
-            is_rank = self.at(subject - 1) in {"no", "number"} and name != "one"
-            is_other = is_plural(name) or name in BREAKS or name in LINKS or name in NO_ONE or name in UNITS
-            is_name = is_rank or not is_other
-            if is_name and not is_counted and (after in BREAKS or not after):
-                yield _Counted("killed", (Group(subject, place + 1, 1),), place)
+            is_rank = self.at(subject - 1) in {"no", "number"} and self.words[subject] != "one"
+            ends = word not in EITHER or self.at(place + 1) in {*BREAKS, ""}
+            person = Group(subject, place + 1, 1)
+            is_person = not is_counted and (is_rank or self._may_be_person(subject))
+            if is_person and ends and self._is_death(place, [person]):
+                yield _Counted("killed", (person,), place)
+
+    def _may_be_person(self, place: int) -> bool:
+        """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
+        word = self.at(place)
+        is_other = is_plural(word) or word in NO_ONE or word in _DETERMINERS or word.endswith("'s") or is_thing(word)
+        return self.is_noun(place) and len(word) > 1 and not is_other
+
+    def _unknown_object(self, start: int) -> tuple[Group, ...]:
+        """The person after a verb whom no known noun names: "crash kills truckie"."""
+        end = start
+        while self.is_noun(end) and end - start < 5:
+            end += 1
+        is_person = end > start and self._may_be_person(end - 1) and self._is_event()
+        return (Group(start, end, 1),) if is_person else ()
 
     # Meaning of verbs
 
@@ -465,8 +536,6 @@ class _Reader(Headline):
                 if after.endswith(("oot", "oots", "ab", "abs", "ikes")) or any(self._groups_after(place + 2))
                 else "killed"
             )
-        if word == "suicide" and self.at(place - 1) in {"commits", "committed"}:
-            return "killed"
         return OTHER_PASSIVE.get(word)
 
     def _is_doubtful(self, place: int) -> bool:
@@ -475,7 +544,7 @@ class _Reader(Headline):
             word = self.words[back]
             if word in DOUBTS and not (word == "to" and self._is_achieved(back, place)):
                 return True
-            if word not in AUXILIARIES:
+            if word not in AUXILIARIES and word not in _PRONOUNS:
                 break
         for back in range(place - 1, max(place - 6, 0), -1):
             if self.words[back] in {"over", "after", "amid"} and _UNREST.intersection(
@@ -493,7 +562,8 @@ class _Reader(Headline):
 
     def _is_achieved(self, to: int, place: int) -> bool:
         """Whether "to" leads to what was done: "stabbed to death", "managed to kill"."""
-        return self.words[place] == "death" or bool(_ACHIEVED.intersection(self.words[max(0, to - 3) : to]))
+        is_noun = self.words[place].endswith(("death", "ing", "ion")) or self.at(place + 1) == "of"
+        return is_noun or bool(_ACHIEVED.intersection(self.words[max(0, to - 3) : to]))
 
     def _says_no_one(self) -> bool:
         deaths = {"killed", "deaths", "died", "dead", "casualties", "fatalities"}
