@@ -40,6 +40,8 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("Deaths of two pilots investigated", 2),
         ("Militants behead more than 50", 50),
         ("Troops managed to kill three insurgents", 3),
+        ("Six militants; soldier killed in gunfight", 7),
+        ("Deadliest mine blast since 2009 kills 90", 90),
         ("Rebels kill 4 guards in failed attempt to free leader", 4),
         ("Bid to kill mayor: gunmen shoot dead two guards", 2),
     ],
@@ -63,6 +65,12 @@ def test_number_of_killed_is_read(title, killed):
         "Body of missing hiker found in lake",
         "Kony found dead in forest",
         "Soldier loses his life in avalanche",
+        "truckie dead after highway rollover",
+        "Crash kills truckie near Dubbo",
+        "Police investigate climbers death",
+        "Probe launched into mine death",
+        "Neighbours stabbed teenager to death in street brawl",
+        "Woman jailed for life after pleading guilty to killing husband",
     ],
 )
 def test_one_person_without_a_number_is_one(title):
@@ -102,6 +110,12 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Day 12 of talks on Dead Sea canal",
         "Kills 99% of germs, maker says",
         "Court sentences 12 to death for spying",
+        "Whale killed by ship",
+        "31 sloths die before opening of zoo attraction",
+        "Senate kills budget plan",
+        "Singer dead at 82",
+        "Dengue outbreak: 14 deaths as hospitals fill",
+        "Witness says she thought he had died in crash",
     ],
 )
 def test_number_is_not_invented(title):

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tollhouse.services.defense.entities.lexicon import MODIFIERS
+from tollhouse.services.defense.entities.lexicon import MODIFIERS, VERBS
 
 Outcome = Literal["killed", "wounded", "arrested", "missing"]
 
@@ -25,6 +25,7 @@ def _listed(name: str) -> frozenset[str]:
     return frozenset(files("tollhouse.services.defense").joinpath("data", name).read_text(encoding="utf-8").split())
 
 
+DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
 LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
 LOST_LIVES = frozenset(
     f"{verb} {whose}{life}"
@@ -50,6 +51,7 @@ _UNCOUNTED, _PLURALS = map(word_class, ("uncounted", "plural_persons"))
 _PERSONS = (word_class("persons") | _listed("persons.txt")) - ELSEWHERE
 ANIMALS = _listed("animals.txt") - _PERSONS
 _THINGS = (MODIFIERS - _PERSONS) | ANIMALS
+_NO_PERSONS = _THINGS | VERBS | AUXILIARIES
 _BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
 _COUNTED = _PLURALS | _UNCOUNTED | _FORCES | word_class("collections", "victims")
 # What one person has.
@@ -95,7 +97,7 @@ def split_words(title: str) -> list[str]:
         is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
         words += parts if is_number else ["to" if word == "-" else word]
     for place, after in enumerate(words[1:]):
-        if after in _POSSESSED and is_plural(words[place]) and words[place] not in _THINGS:
+        if after in _POSSESSED and is_plural(words[place]) and _may_name_persons(words[place]):
             words[place] = f"{words[place][:-1]}'s"
     return words
 
@@ -112,8 +114,19 @@ def is_person(word: str) -> bool:
 
 def is_thing(word: str) -> bool:
     """Whether a noun, in either number, is an animal, or a frequent one that names no person. Names may be persons."""
-    forms = {word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("ies") + "y"}
+    forms = _forms(word)
     return not (word in _COUNTED or _THINGS.isdisjoint(forms) or any(map(is_person, forms)))
+
+
+def _may_name_persons(word: str) -> bool:
+    """Whether a word in -s is no thing and no verb: "climbers", "stuttles"."""
+    forms = _forms(word)
+    return any(map(is_person, forms)) or _NO_PERSONS.isdisjoint(forms)
+
+
+def _forms(word: str) -> set[str]:
+    """A word, and what it may be the plural of."""
+    return {word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("ies") + "y"}
 
 
 def _names_persons(word: str) -> bool:

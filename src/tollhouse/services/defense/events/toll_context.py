@@ -44,4 +44,5 @@ def without_deaths(title: str) -> str:
 def _weights() -> NDArray[np.float64]:
     path = resources.files("tollhouse.services.defense") / "data" / "toll_context.npz"
     with resources.as_file(path) as file, np.load(file) as stored:
-        return stored["weights"].astype(np.float64)
+        weights: NDArray[np.float64] = stored["weights"].astype(np.float64)
+        return weights

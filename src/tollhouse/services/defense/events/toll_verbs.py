@@ -1,0 +1,122 @@
+"""What the verbs of a headline mean, and whether the words around them tell of an event that kills."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+
+from tollhouse.services.defense.events.people import (
+    ACTIVE,
+    AUXILIARIES,
+    DETERMINERS,
+    DOUBTS,
+    LOST_LIVES,
+    MANNER,
+    NO_ONE,
+    Group,
+    Headline,
+    is_plural,
+    is_thing,
+    word_class,
+)
+from tollhouse.services.defense.events.toll_context import Context, read_context
+
+_KILLINGS = word_class("killings")
+_UNREST = word_class("unrest")
+_INTENTS = word_class("intents")
+_ACHIEVED = word_class("achieved")
+# Log odds by which an event must be likelier than illness, and than anything else; lower before the words of _THEN.
+_LIKELY, _EXPLAINED = (0.5, -2.5), (-0.6, -2.5)
+_THEN = frozenset(["in", "after", "when", "as", "while", "during", "following", "days"])
+# Log odds by which illness must be likelier than an event for a sum.
+_EPIDEMIC = 1.5
+# From this age on, "dies at 86" tells of age.
+_OLD = 60
+_ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
+_PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them"])
+
+
+class Verbs(Headline):
+    """Reads the verbs of a headline."""
+
+    @cached_property
+    def context(self) -> Context:
+        return read_context(" ".join(self.words))
+
+    def is_epidemic(self) -> bool:
+        """Whether illness killed, and no "fire" that the headline names before "kills"."""
+        verb = next((place for place, word in enumerate(self.words) if word in ACTIVE), 0)
+        contexts = [self.context, *([read_context(" ".join(self.words[:verb]))] if verb else [])]
+        return all(one.illness > max(_EPIDEMIC, one.event + _EPIDEMIC) for one in contexts)
+
+    def _is_event(self, margins: tuple[float, float] = _LIKELY) -> bool:
+        """Whether the headline tells of something that happened, not of age or illness or in a figure of speech."""
+        event, illness, other = self.context
+        return event - illness > margins[0] and event - other > margins[1]
+
+    def _is_doubtful(self, place: int) -> bool:
+        """Whether it tells of what might be, or of why people protest: "feared dead", "riot over a killing"."""
+        for back in range(place - 1, max(place - 4, -1), -1):
+            word = self.words[back]
+            if word in DOUBTS and not (word == "to" and self._is_achieved(back, place)):
+                return True
+            if word not in AUXILIARIES and word not in _PRONOUNS:
+                break
+        for back in range(place - 1, max(place - 6, 0), -1):
+            if self.words[back] in {"over", "after", "amid"} and _UNREST.intersection(
+                self.words[max(0, back - 3) : back]
+            ):
+                return True
+        return self._may_be_intended(place) and bool(_INTENTS.intersection(self.words[max(0, place - 3) : place]))
+
+    def _may_be_intended(self, place: int) -> bool:
+        """Whether a word can name what was only planned: "attempt assassinate", "plots murder of"."""
+        word = self.words[place]
+        return (word in ACTIVE and not word.endswith(("s", "ing"))) or (
+            word in _KILLINGS and self.at(place + 1) == "of"
+        )
+
+    def _is_achieved(self, to: int, place: int) -> bool:
+        """Whether "to" leads to what was done: "stabbed to death", "managed to kill"."""
+        is_noun = self.words[place].endswith(("death", "ing", "ion")) or self.at(place + 1) == "of"
+        return is_noun or bool(_ACHIEVED.intersection(self.words[max(0, to - 3) : to]))
+
+    def _is_death(self, place: int, groups: Sequence[Group]) -> bool:
+        """Whether people died of something that happened: one person's death may be one of age or illness."""
+        if self.words[place] not in _ALSO_OF_ILLNESS and self.words[place] not in LOST_LIVES:
+            return True
+        if any(group.number != 1 for group in groups) or self._is_counted(groups):
+            return True
+        margins = _EXPLAINED if self.at(place + 1) in _THEN else _LIKELY
+        return not self._is_of_age(place) and self._is_event(margins)
+
+    def _is_of_age(self, place: int) -> bool:
+        """As in "dead at 82"."""
+        after = self.words[place + 1 : place + 4]
+        ages = [age for mark, age in pairwise(after) if mark in {"at", "aged", "age"} and age.isdecimal()]
+        return any(int(age) >= _OLD for age in ages)
+
+    def _is_counted(self, groups: Sequence[Group]) -> bool:
+        return any(self.number_at(group.start)[0] is not None for group in groups)
+
+    def _before_auxiliaries(self, place: int) -> int:
+        """Where the words before a verb and its auxiliaries end: "was shot and killed"."""
+        start = place
+        while start > 0 and start not in self.by_end and self._is_auxiliary(start - 1):
+            start -= 1
+        return start
+
+    def _is_auxiliary(self, place: int) -> bool:
+        word = self.words[place]
+        is_link = word in {"and", "to", "others", "more", "been", "&", ","} and (
+            self.at(place - 1) in MANNER or self.at(place - 1) in AUXILIARIES or word in {"others", "more"}
+        )
+        return word in AUXILIARIES or word in MANNER or is_link
+
+    def _may_be_person(self, place: int) -> bool:
+        """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
+        word = self.at(place)
+        is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith("'s") or is_thing(word)
+        return self.is_noun(place) and len(word) > 1 and not is_other
+
+    def _is_rank(self, place: int) -> bool:
+        return self.at(place) in {"no", "number"} and self.number_at(place + 1)[0] is not None
