@@ -2,7 +2,7 @@
 
 Usage: python tools/train_toll_context.py TITLES.csv...
 Each line of TITLES.csv is a date and a headline. Rewrites data/toll_context.npz of the defense service; same input,
-same weights up to rounding. The weights that are there were trained on the first 21,292 headlines of A Million News
+same weights up to rounding. The weights that are there were trained on the first 21,295 headlines of A Million News
 Headlines (ABC, 2003; Rohit Kulkarni, CC0, doi.org/10.7910/DVN/SYBGZL). No headline is labelled by hand: the words
 below label the clear ones, and are then left out of the text where they are words of death, so that the rest of the
 headline has to tell. One logistic regression for each class, by Newton's method, classes of equal weight.
