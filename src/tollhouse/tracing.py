@@ -10,16 +10,12 @@ from typing import Any
 _NO_SPAN: AbstractContextManager[None] = contextlib.nullcontext()
 
 # The tracer of this process; None while it sends no traces.
-_tracer: Any = None
+tracer: Any = None
+"""The tracer of this process; None where it sends no traces."""
 
 
 class TracingUnavailableError(Exception):
     """The packages of the extra `otlp` are not installed."""
-
-
-def is_on() -> bool:
-    """Whether this process sends traces."""
-    return _tracer is not None
 
 
 def check_installed() -> None:
@@ -39,7 +35,7 @@ async def open_tracing(url: str, version: str) -> AsyncIterator[None]:
     The variables of the OpenTelemetry SDK apply: `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_TRACES_SAMPLER`,
     `OTEL_RESOURCE_ATTRIBUTES`. Raises TracingUnavailableError.
     """
-    global _tracer  # noqa: PLW0603 - spans begin anywhere, and each process has one tracer
+    global tracer  # noqa: PLW0603 - spans begin anywhere, and each process has one tracer
     if not url:
         yield
         return
@@ -51,17 +47,17 @@ async def open_tracing(url: str, version: str) -> AsyncIterator[None]:
 
     provider = TracerProvider(resource=Resource.create({"service.name": "tollhouse", "service.version": version}))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url.rstrip('/')}/v1/traces")))
-    _tracer = provider.get_tracer("tollhouse")
+    tracer = provider.get_tracer("tollhouse")
     try:
         yield
     finally:
-        _tracer = None
+        tracer = None
         await asyncio.to_thread(provider.shutdown)
 
 
 def span(name: str, **attributes: Any) -> AbstractContextManager[Any]:
     """A span within the current one, for the block. An error that leaves the block marks it as failed, by type only."""
-    return _NO_SPAN if _tracer is None else _span(name, attributes)
+    return _NO_SPAN if tracer is None else _span(name, attributes)
 
 
 @contextlib.contextmanager
@@ -70,7 +66,7 @@ def _span(name: str, attributes: Mapping[str, Any]) -> Iterator[None]:
 
     # The messages of errors stay in the log, which masks secrets.
     unrecorded = {"record_exception": False, "set_status_on_exception": False}
-    with _tracer.start_as_current_span(name, attributes=attributes, **unrecorded) as current:
+    with tracer.start_as_current_span(name, attributes=attributes, **unrecorded) as current:
         try:
             yield
         except BaseException as error:
@@ -82,19 +78,19 @@ def _span(name: str, attributes: Mapping[str, Any]) -> Iterator[None]:
 
 def request_span(method: str, headers: Mapping[bytes, str]) -> AbstractContextManager[Any]:
     """The span of a request, a part of the caller's trace where it sent a `traceparent` (W3C Trace Context)."""
-    if _tracer is None:
+    if tracer is None:
         return _NO_SPAN
     from opentelemetry.trace import SpanKind
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     carrier = {name: headers[name.encode()] for name in ("traceparent", "tracestate") if name.encode() in headers}
     parent = TraceContextTextMapPropagator().extract(carrier)
-    return _tracer.start_as_current_span(method, context=parent, kind=SpanKind.SERVER)  # type: ignore[no-any-return]
+    return tracer.start_as_current_span(method, context=parent, kind=SpanKind.SERVER)  # type: ignore[no-any-return]
 
 
 def describe_request(name: str, status: int, error: str, attributes: Mapping[str, str]) -> None:
     """Name the current span, which is a request's, and say how it ended. `error` is the problem code of a refusal."""
-    if _tracer is None:
+    if tracer is None:
         return
     from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -112,7 +108,7 @@ class Detached:
     """A span that is not the current one of the block, for generators; `end` it."""
 
     def __init__(self, name: str, **attributes: Any) -> None:
-        self._span = None if _tracer is None else _tracer.start_span(name, attributes=attributes)
+        self._span = None if tracer is None else tracer.start_span(name, attributes=attributes)
 
     def end(self, **attributes: Any) -> None:
         """End the span with more attributes."""

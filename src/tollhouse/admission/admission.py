@@ -373,10 +373,11 @@ class Admission:
         except BaseException:
             await self._uncount(reservation)
             raise
-        if isinstance(result, Response) and result.is_free:
-            await self._uncount(reservation)
-        elif isinstance(result, Response) and is_passed_stream(result):
-            result.stream = MeteredStream(result, broken=partial(self._uncount, reservation))
+        if isinstance(result, Response):
+            if result.is_free:
+                await self._uncount(reservation)
+            elif result.passes_through and result.stream is not None:
+                result.stream = MeteredStream(result, broken=partial(self._uncount, reservation))
         return result
 
     async def _uncount(self, reservation: Reservation) -> Verdict:

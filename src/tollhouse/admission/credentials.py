@@ -49,8 +49,10 @@ def signed_call(call: Call) -> AgentHeaders | str | None:
             "ambiguous-credentials", f"Send `{SIGN_IN}`, a Bearer key or the agent headers: only one of them."
         )
     if not sent:
+        if not message:
+            return None
         is_paid = call.endpoint.terms.takes_payments and (b"x-payment" in headers or b"payment-signature" in headers)
-        return message if message and not is_paid else None
+        return None if is_paid else message
     if b"authorization" in headers:
         raise Problem("ambiguous-credentials", "Send a Bearer key or the agent headers, not both.")
     if len(sent) < len(AGENT_HEADERS):

@@ -232,6 +232,7 @@ class Call:
         "address",
         "caller",
         "charged_micros",
+        "endpoint",
         "payer",
         "paying",
         "payment",
@@ -250,6 +251,7 @@ class Call:
         self._price_micros: int | None = None
         self.request = request
         self.route = route
+        self.endpoint = route.endpoint
         self.tool = tool
         self.address = ""
         self.caller: Caller | None = None
@@ -257,11 +259,6 @@ class Call:
         self.charged_micros = 0
         self.paying: Payment = ""
         self.payer = ""
-
-    @property
-    def endpoint(self) -> Endpoint:
-        """The endpoint of the call."""
-        return self.route.endpoint
 
     @property
     def path(self) -> str:
@@ -354,7 +351,7 @@ class Call:
 
     async def _run(self, parsed: Request[Any, Any]) -> Response:
         endpoint = self.endpoint
-        if tracing.is_on():
+        if tracing.tracer is not None:
             with tracing.span("handler"):
                 result = await endpoint.handler(parsed)
         else:

@@ -45,14 +45,14 @@ def record_call(  # noqa: PLR0913, PLR0917 - everything that is known of a reque
             # One name for all pages and files: the address of a file changes with every release.
             operation = operation.partition(" ")[0]
             recorder.count((service, operation, status, "", "", "", ""), seconds, ended)
-            if tracing.is_on():
+            if tracing.tracer is not None:
                 _describe(
                     request, path, status, code, {"tollhouse.service": service, "tollhouse.operation": endpoint.id}
                 )
             return
     kind, subject, name, plan = _caller(call, address)
     payment, micros = (call.payment, call.charged_micros) if call else ("", 0)
-    if tracing.is_on():
+    if tracing.tracer is not None:
         members = {"service": service, "operation": operation, "caller": kind, "plan": plan, "payment": payment}
         _describe(request, path, status, code, {f"tollhouse.{name}": value for name, value in members.items()})
     key = (service, operation, status, code, kind, plan, payment)
@@ -140,7 +140,7 @@ class Server:
         request = HttpRequest(scope, receive)
         is_elsewhere = request.root_path and request.root_path != self._root_path
         server = self.at(request.root_path) if is_elsewhere and self.at else self
-        if not tracing.is_on():
+        if tracing.tracer is None:
             await server.handle_request(request, send, begun, is_for_operator=is_for_operator)
             return
         with tracing.request_span(request.method, request.headers):
