@@ -24,9 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from openai import AsyncOpenAI
 
 from tollhouse.admission.context import open_context
-from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
+from tollhouse.http.terms import KeyCaller
 from tollhouse.questions.grounding import Evidence
 from tollhouse.questions.model_tools import QueryTools
 from tollhouse.services.defense.brief.brief import BriefFeed

@@ -15,7 +15,6 @@ from tests.http.stock import on_every_application
 from tollhouse.accounts.keys import new_key
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
-from tollhouse.caller import WalletCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
@@ -24,7 +23,7 @@ from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
-from tollhouse.http.terms import KEY_OR_AGENT, KEY_UNMETERED
+from tollhouse.http.terms import KEY_OR_AGENT, KEY_UNMETERED, WalletCaller
 from tollhouse.payments.ledger.types import TREASURY, Transfer, agent_account
 from tollhouse.tracing import open_tracing
 

@@ -2,9 +2,9 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.accounts.plans import open_plans
-from tollhouse.admission.usage import usage_headers
-from tollhouse.caller import KeyCaller
+from tollhouse.admission.call_headers import usage_headers
 from tollhouse.config.settings import Settings
+from tollhouse.http.terms import KeyCaller
 from tollhouse.metering.meter import SECONDS_PER_DAY, reserve
 from tollhouse.storage.counters import Tally
 

@@ -12,11 +12,10 @@ from tollhouse.accounts.plans import open_plans
 from tollhouse.accounts.subscriptions.checkout_session import Checkout, CheckoutPage
 from tollhouse.accounts.subscriptions.stripe_client import InvalidWebhook, StripeApi, StripeCallFailed, missing_settings
 from tollhouse.accounts.subscriptions.subscription_sync import SubscriptionSync
-from tollhouse.caller import KeyCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request, endpoint
-from tollhouse.http.terms import FREE, KEY_UNMETERED
+from tollhouse.http.terms import FREE, KEY_UNMETERED, KeyCaller
 from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Windows
 from tollhouse.storage.database import Database

@@ -7,10 +7,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from tollhouse import clock
 from tollhouse.accounts.keys import KeyRing, NewKey
 from tollhouse.accounts.plans import Limits, Plans
-from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Request, endpoint
-from tollhouse.http.terms import FREE, KEY_UNMETERED
+from tollhouse.http.terms import FREE, KEY_UNMETERED, KeyCaller
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Meter, Windows
 from tollhouse.statistics.statistics import Statistics

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.accounts import store
-from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
+from tollhouse.http.terms import KeyCaller
 from tollhouse.storage.batched_lookup import BatchedLookup
 from tollhouse.storage.database import Database
 from tollhouse.storage.messages import Messages

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
+from tollhouse.http.terms import KeyCaller, WalletCaller
 from tollhouse.metering.meter import Windows
 from tollhouse.money import MICROS_PER_USD, micros, usd
 

@@ -10,19 +10,25 @@ from tollhouse import clock, tracing
 from tollhouse.accounts import sign_in
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of
 from tollhouse.admission import payment
+from tollhouse.admission.call_headers import (
+    allowance_of,
+    invalid_key,
+    over_limit,
+    presented_key,
+    signed_call,
+    usage_headers,
+)
 from tollhouse.admission.context import AppContext
-from tollhouse.admission.credentials import invalid_key, presented_key, signed_call
 from tollhouse.admission.payment import fingerprint, from_stored, to_stored
-from tollhouse.admission.streams import MeteredStream, costs_nothing, is_passed_stream, may_be_repeated
-from tollhouse.admission.usage import Headers, allowance_of, over_limit, usage_headers
+from tollhouse.admission.streams import MeteredStream, costs_nothing, may_be_repeated
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
-from tollhouse.caller import AddressCaller, Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.evm.address import checksummed
 from tollhouse.http.connections import address_reader
 from tollhouse.http.endpoint import Response
+from tollhouse.http.response import Headers, is_passed_stream
 from tollhouse.http.router import Admitted, Call
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import AddressCaller, Caller, KeyCaller, Terms, VisitorCaller, WalletCaller
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.attempts import Attempts
 from tollhouse.metering.meter import Reservation, Verdict, Windows

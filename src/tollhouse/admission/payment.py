@@ -8,11 +8,12 @@ from http import HTTPStatus
 from tollhouse import tracing
 from tollhouse.accounts.sign_in import SIGN_IN, Target, offer
 from tollhouse.admission.context import AppContext
-from tollhouse.admission.streams import MeteredStream, is_passed_stream
+from tollhouse.admission.streams import MeteredStream
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Response
 from tollhouse.http.paid_paths import SIWX_PATH
 from tollhouse.http.request import HttpRequest
+from tollhouse.http.response import is_passed_stream
 from tollhouse.http.router import Call
 from tollhouse.metering.attempts import Attempts
 from tollhouse.money import usd

@@ -91,11 +91,6 @@ class MeteredStream:
             await work()
 
 
-def is_passed_stream(answer: Response) -> bool:
-    """Whether the answer is passed on while it arrives."""
-    return answer.passes_through and answer.stream is not None
-
-
 def costs_nothing(answer: Response, request: HttpRequest) -> bool:
     """Whether no money is taken for the answer: it is free, the caller has it already, or an upstream refused."""
     is_refusal = answer.passes_through and not 200 <= answer.status < 300

@@ -6,8 +6,8 @@ from urllib.parse import quote, urlencode
 
 from msgspec import Meta, Struct
 
+from tollhouse.admission.call_headers import allowance_of
 from tollhouse.admission.context import AppContext
-from tollhouse.admission.usage import allowance_of
 from tollhouse.config.settings import Settings
 from tollhouse.console.reference import reference_path
 from tollhouse.errors import Problem

@@ -7,11 +7,10 @@ from typing import Any, Generic, Literal, Protocol, TypeVar, get_args, get_origi
 
 from msgspec import Struct
 
-from tollhouse.caller import Caller
 from tollhouse.errors import Problem
 from tollhouse.http.described import DescribedOperation
 from tollhouse.http.request import HttpRequest
-from tollhouse.http.terms import Terms
+from tollhouse.http.terms import Caller, Terms
 from tollhouse.statistics.recorder import Payment
 
 Query = TypeVar("Query")

@@ -168,6 +168,11 @@ def is_not_modified(response: Response, request: HttpRequest) -> bool:
     }
 
 
+def is_passed_stream(answer: Response) -> bool:
+    """Whether the answer is passed on while it arrives."""
+    return answer.passes_through and answer.stream is not None
+
+
 async def send_response(response: Response, usage: Headers, request: HttpRequest, send: Send) -> int:
     """Send the response, or 304 in its place; return the status sent."""
     if response.passes_through:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse import tracing
-from tollhouse.caller import Caller, VisitorCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import Endpoint, Request, Response
@@ -17,6 +16,7 @@ from tollhouse.http.request import ADDRESS_LIMIT_BYTES, HttpRequest, Upload, che
 from tollhouse.http.request_parser import parse_body, parse_query
 from tollhouse.http.response import compute_etag, negotiate_media_type
 from tollhouse.http.service import Service
+from tollhouse.http.terms import Caller, VisitorCaller
 from tollhouse.logs import logger
 from tollhouse.statistics.recorder import Payment
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from time import perf_counter
 
 from tollhouse import failpoints, tracing
-from tollhouse.caller import KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.connections import address_reader
@@ -15,6 +14,7 @@ from tollhouse.http.load_shedding import QueueOfThreads
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, check_upgrade, drain_body
 from tollhouse.http.response import opens_page, render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
+from tollhouse.http.terms import KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.logs import logger
 from tollhouse.statistics.recorder import FIRST_ERROR, RecordedCall, Recorder
 

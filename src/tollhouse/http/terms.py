@@ -1,4 +1,4 @@
-"""The terms of an endpoint: who may call it, which limit a call counts against, and what it costs."""
+"""Callers, and the terms of an endpoint: who may call it, which limit a call counts against, and what it costs."""
 
 from typing import Literal
 
@@ -8,6 +8,52 @@ from msgspec.structs import replace
 from tollhouse.money import usd
 
 OperatorSetting = Literal["operator_token", "x402_facilitator_auth"]
+
+
+class KeyCaller(Struct, frozen=True):
+    """The holder of an API key. `per_day` and `per_minute` are the key's own limits, where the operator set some."""
+
+    key_id: str
+    tier: str
+    label: str | None
+    created_at: str
+    per_day: int | None = None
+    per_minute: int | None = None
+
+    @property
+    def subject(self) -> str:
+        """The name under which this caller's usage is counted."""
+        return self.key_id
+
+
+class WalletCaller(Struct, frozen=True):
+    """A registered wallet that signed the call. Its address is checksummed."""
+
+    agent_id: str
+    address: str
+
+    @property
+    def subject(self) -> str:
+        """The name under which this caller's usage is counted."""
+        return self.agent_id
+
+
+class AddressCaller(Struct, frozen=True):
+    """A client known only by its address (IPv6 folded to its /64)."""
+
+    address: str
+
+    @property
+    def subject(self) -> str:
+        """The name under which this caller's usage is counted."""
+        return f"address:{self.address}"
+
+
+class VisitorCaller(AddressCaller, frozen=True):
+    """A person who reads the pages without a key, known only by the client's address."""
+
+
+Caller = KeyCaller | WalletCaller | AddressCaller
 
 
 class Price(Struct, frozen=True):

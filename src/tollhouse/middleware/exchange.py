@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from tollhouse.caller import Caller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
+from tollhouse.http.terms import Caller
 from tollhouse.http_client.connection import Headers, RequestFailed
 from tollhouse.proxy.handler import AnswerStream, ProxyRules
 from tollhouse.statistics.recorder import Payment

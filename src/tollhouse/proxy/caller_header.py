@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from tollhouse import clock
-from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.http.endpoint import Request
+from tollhouse.http.terms import KeyCaller, WalletCaller
 
 VALID_SECONDS = 60
 MIN_KEY_BYTES = 32

@@ -15,11 +15,11 @@ from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints, CheckoutReq
 from tollhouse.accounts.keys import KeyRing, NewKey, open_key_ring
 from tollhouse.accounts.subscriptions.checkout_session import CheckoutPage
 from tollhouse.accounts.subscriptions.stripe_client import StripeApi, Timeouts
-from tollhouse.caller import AddressCaller
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Request
 from tollhouse.http.request import HttpRequest
+from tollhouse.http.terms import AddressCaller
 from tollhouse.metering.meter import CounterMeter
 from tollhouse.storage.counters_file import FileCounters
 from tollhouse.storage.database import Database, open_database

@@ -17,7 +17,6 @@ from tests.waiting import until
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
-from tollhouse.caller import KeyCaller, WalletCaller
 from tollhouse.config.settings import PlanSettings, SettingError, Settings
 from tollhouse.console.root_routes import visit_endpoint
 from tollhouse.errors import Problem
@@ -25,6 +24,7 @@ from tollhouse.http.endpoint import Request, endpoints_of
 from tollhouse.http.router import Router
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
+from tollhouse.http.terms import KeyCaller, WalletCaller
 from tollhouse.questions.dialogue import TOKENS_PER_UNIT
 from tollhouse.services.defense.brief.brief import BriefFeed
 from tollhouse.services.defense.chat.endpoints import VISITOR_QUESTIONS_PER_DAY, ChatEndpoints, ChatRequest, open_chat

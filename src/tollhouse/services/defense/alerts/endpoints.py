@@ -11,10 +11,9 @@ from msgspec.structs import asdict
 from tollhouse import clock
 from tollhouse.accounts import store as access_store
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import KeyCaller
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Example, Request, endpoint
-from tollhouse.http.terms import key_with
+from tollhouse.http.terms import KeyCaller, key_with
 from tollhouse.http_client.targets import TargetRefused
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store

@@ -12,11 +12,10 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import KeyCaller
 from tollhouse.csv_text import write_rows
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
-from tollhouse.http.terms import key_with
+from tollhouse.http.terms import KeyCaller, key_with
 from tollhouse.services.defense.analysis import store
 from tollhouse.services.defense.analysis.queries import (
     AnalysisQuery,

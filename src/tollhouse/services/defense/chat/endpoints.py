@@ -11,10 +11,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse.admission.context import AppContext
-from tollhouse.caller import Caller, KeyCaller, VisitorCaller, WalletCaller
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import JSON, Request, Response, endpoint
-from tollhouse.http.terms import AGENT_CALL, key_with
+from tollhouse.http.terms import AGENT_CALL, Caller, KeyCaller, VisitorCaller, WalletCaller, key_with
 from tollhouse.logs import logger
 from tollhouse.metering.address_budget import release, reserve_for_address
 from tollhouse.metering.meter import Windows
