@@ -41,7 +41,7 @@ def decoded(raw: bytes, content_type: str) -> str:
     if mark := marked(raw):
         return raw.decode(mark, "replace")
     name = claimed(raw, content_type)
-    if _passes_for_utf_8(name, raw):
+    if passes_for_utf_8(name, raw):
         return raw.decode(name, "replace")
     try:
         return raw.decode("utf-8")
@@ -74,7 +74,7 @@ def _exists(name: str) -> bool:
     return True
 
 
-def _passes_for_utf_8(name: str, raw: bytes) -> bool:
+def passes_for_utf_8(name: str, raw: bytes) -> bool:
     """UTF-16 and UTF-32 are ASCII with zeros between; ISO 2022 switches alphabets within ASCII."""
     return name.startswith(_WIDE) or (name.startswith(_SWITCHING) and raw.isascii())
 

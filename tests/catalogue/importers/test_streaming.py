@@ -3,13 +3,14 @@
 import gzip
 import io
 import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
 
 from tollhouse.catalogue.importers import documents
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.feed import load, read_table
+from tollhouse.catalogue.importers.feed import load, read_items, read_table
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.formats.csv import delimiter_of
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
@@ -120,3 +121,84 @@ async def test_file_of_more_bytes_and_rows_than_a_fetched_feed_may_have_is_read(
     path.write_text("id,title,price\n" + "".join(f"p{n},Cloud,{n}\n" for n in range(500)))
     loaded = await load(path, FORMATS["csv"], print)
     assert len(read_table(loaded, FORMATS["csv"], Context()).rows) == 500
+
+
+ITEM = (
+    "<item><g:id>p{n}</g:id><title>Cloud &amp; Caf\u00e9 {n}</title><g:price>{n}.50 AUD</g:price>"
+    "<g:product_detail>Comfort:Firmness:Medium</g:product_detail>\n<description>{text}</description></item>"
+)
+RSS = '<?xml version="1.0"\n encoding="utf-8"?>\n<rss xmlns:g="http://base.google.com/ns/1.0"><channel>{items}</channel></rss>'
+TSV_HEADER = "id\ttitle\tprice\tdescription\titem_group_id\n"
+
+
+def merchant_xml(rows, text="Soft"):
+    # One has no price.
+    items = "".join(ITEM.format(n=n, text=text) for n in range(1, rows + 1)).replace("<g:price>3.50 AUD</g:price>", "")
+    return RSS.format(items=items).encode()
+
+
+def merchant_tsv(rows, text="Soft"):
+    lines = [f"p{n}\tCloud Caf\u00e9 {n}\t{n}.50 AUD\t{text}\tg\n" for n in range(1, rows + 1)]
+    return (TSV_HEADER + "too\tfew\n" + "".join(lines)).encode()
+
+
+FEEDS = {"merchant-xml": merchant_xml, "merchant-tsv": merchant_tsv}
+
+
+# The XML declares them, except latin-1.
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "windows-1252", "iso-2022-jp", "latin-1"])
+@pytest.mark.parametrize("is_gzip", [False, True])
+@pytest.mark.parametrize("name", FEEDS)
+def test_streamed_merchant_feed_equals_one_that_is_read_as_a_whole(tmp_path, monkeypatch, name, is_gzip, encoding):
+    path, text = tmp_path / "file", FEEDS[name](40).decode()
+    if encoding != "latin-1":
+        text = text.replace('encoding="utf-8"', f'encoding="{encoding}"')
+    letter = "\u306e" if encoding == "iso-2022-jp" else "\u00e9"
+    raw = text.replace("\u00e9", letter).encode(encoding)
+    path.write_bytes(gzip.compress(raw) if is_gzip else raw)
+    whole = read_table([Document(file=path)], FORMATS[name], Context())
+    items = read_items([Document(file=path)], FORMATS[name], Context())
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(documents, "_PIECE_LENGTH", 7)
+    streamed = read_table([Document(file=path)], FORMATS[name], Context())
+    assert isinstance(streamed.rows, StreamedRows)
+    assert content(streamed) == content(whole)
+    assert content(streamed) == content(whole)
+    assert read_items([Document(file=path)], FORMATS[name], Context()) == items
+    assert (len(whole.rows), len(whole.refused)) == ((39, 1) if name == "merchant-xml" else (40, 1))
+    assert "Cloud" in whole.rows[0].cells[2]
+    if name == "merchant-xml" or encoding != "iso-2022-jp":
+        assert f"Caf{letter}" in whole.rows[0].cells[2]
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (merchant_xml(300)[:-40], "not well-formed"),
+        (b'<!DOCTYPE r [<!ENTITY a "b">]>' + merchant_xml(300).partition(b"?>\n")[2], "declares entities"),
+        (gzip.compress(merchant_xml(300), mtime=0)[:-9], "gzip"),
+        (b"\n \n", "empty"),
+    ],
+)
+def test_streamed_xml_that_is_unreadable_is_refused_before_a_row_is_read(tmp_path, monkeypatch, raw, reason):
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    path = tmp_path / "file"
+    path.write_bytes(raw)
+    with pytest.raises(UnreadableFeed, match=reason):
+        read_table([Document(file=path)], FORMATS["merchant-xml"], Context())
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_memory_for_a_streamed_feed_does_not_grow_with_it(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    path, peaks = tmp_path / "file", []
+    for rows in (1_000, 8_000):
+        path.write_bytes(FEEDS[name](rows, "A mattress of latex. " * 50))
+        tracemalloc.start()
+        table = read_table([Document(file=path)], FORMATS[name], Context())
+        assert sum(1 for _ in table.rows) == rows - (name == "merchant-xml")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert path.stat().st_size > 8_000_000
+    assert peaks[1] < 1.2 * peaks[0], peaks
+    assert peaks[1] < 6_000_000, peaks

@@ -3,9 +3,12 @@
 import gzip
 import io
 import zlib
+from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TextIO, cast
 
 from msgspec import Struct
 
@@ -18,6 +21,7 @@ MAX_FILE_BYTES = 4 * 1024 * 1024 * 1024
 STREAMED_BYTES = 8 * 1024 * 1024
 
 _HEAD_BYTES = 1024 * 1024
+_PIECE_LENGTH = 64 * 1024
 _GZIP = b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
 
@@ -67,34 +71,57 @@ class Document(Struct, frozen=True):
         The lines raise UnicodeDecodeError where the text is not in the given encoding, or else in UTF-8, and
         UnreadableFeed.
         """
+        streamed = self._streamed_encoding(encoding)
+        # Only "\n" ends a line.
+        if streamed is None or streamed[1].startswith(("utf-16", "utf-32")) or b"\n" not in streamed[2]:
+            return None
+        return lambda: _texts(*streamed[:2], lambda text: text)
+
+    def pieces(self, encoding: str = "") -> ReadLines | None:
+        """The same of pieces of limited length. Reads the file to see that all of it is in the encoding.
+
+        Text that is not in UTF-8 may be in the encoding that the document itself declares.
+        """
+        streamed = self._streamed_encoding(encoding)
+        if streamed is None:
+            return None
+        file, name, head = streamed
+        declared = charset.claimed(head, "")
+        if charset.passes_for_utf_8(declared, head) and not charset.marked(head):
+            return None
+        for each in filter(None, (name, declared)):
+            read = partial(_texts, file, each, lambda text: iter(partial(text.read, _PIECE_LENGTH), ""))
+            with suppress(UnicodeDecodeError):
+                deque(read(), maxlen=0)
+                return read
+        return None
+
+    def _streamed_encoding(self, encoding: str) -> tuple[Path, str, bytes] | None:
+        """The large file, its encoding and the first of its unpacked bytes."""
         if self.file is None or not self.is_streamed:
             return None
-        file = self.file
-        with file.open("rb") as raw:
-            is_gzip = raw.read(2) == _GZIP
         try:
-            with gzip.open(file) if is_gzip else file.open("rb") as unpacked:
+            with _unpacked(self.file) as unpacked:
                 head = unpacked.read(_HEAD_BYTES)
         except (OSError, EOFError, zlib.error):
             return None
         name = charset.marked(head) or encoding or _utf_16_without_mark(head) or "utf-8"
-        # Only "\n" ends a line.
-        if name.startswith(("utf-16", "utf-32")) or b"\n" not in head or head.startswith(_ZIP):
-            return None
-        return lambda: _lines(file, "utf-8-sig" if name == "utf-8" else name, is_gzip=is_gzip)
+        return None if head.startswith(_ZIP) else (self.file, "utf-8-sig" if name == "utf-8" else name, head)
 
 
-def _lines(file: Path, encoding: str, *, is_gzip: bool) -> Iterator[str]:
+def _unpacked(file: Path) -> BinaryIO:
+    with file.open("rb") as raw:
+        is_gzip = raw.read(2) == _GZIP
+    return cast("BinaryIO", gzip.open(file)) if is_gzip else file.open("rb")
+
+
+def _texts(file: Path, encoding: str, parts: Callable[[TextIO], Iterator[str]]) -> Iterator[str]:
     try:
-        with (
-            gzip.open(file, "rt", encoding=encoding, newline="\n")
-            if is_gzip
-            else file.open(encoding=encoding, newline="\n") as text
-        ):
-            for line in text:
-                if "\0" in line:
+        with _unpacked(file) as raw, io.TextIOWrapper(raw, encoding, newline="\n") as text:
+            for part in parts(text):
+                if "\0" in part:
                     raise UnreadableFeed("this is no text: it contains zero bytes")
-                yield line
+                yield part
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UnreadableFeed("the gzip file is damaged or cut short") from None
     except LookupError:

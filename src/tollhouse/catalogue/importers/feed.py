@@ -1,6 +1,7 @@
 """A whole feed, from a file or an address: loaded as documents, then read as products or as a table."""
 
 import asyncio
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -38,12 +39,11 @@ def site_of(documents: list[Document]) -> str:
 
 def read_items(documents: list[Document], form: Format, context: Context) -> list[FeedItem]:
     """The products of a feed. Raises UnreadableFeed, and nothing else whatever the documents contain."""
-    if all(_is_blank(document) for document in documents):
-        raise UnreadableFeed("the feed is empty")
     if form.read_items:
-        items = form.read_items(documents, context)
+        items = list(_stream_items(documents, form, context))
     else:
         assert form.read_table, form.name
+        _check_content(documents)
         items = items_from_table(form.read_table(documents, context), context)
     if len(items) > MAX_ITEMS and not any(document.file for document in documents):
         raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
@@ -54,11 +54,21 @@ def read_table(documents: list[Document], form: Format, context: Context, curren
     """The rows of a feed; `currency` is that of prices which name none. Raises UnreadableFeed, and nothing else."""
     if form.read_table:
         return form.read_table(documents, context)
+    if any(document.is_streamed for document in documents):
+        return table_from_items(_stream_items(documents, form, context), currency, is_streamed=True)
     return table_from_items(read_items(documents, form, context), currency)
 
 
-def _is_blank(document: Document) -> bool:
-    return not any(chunk.strip() for chunk in document.chunks())
+def _stream_items(documents: list[Document], form: Format, context: Context) -> Iterable[FeedItem]:
+    """The items of a format of products, which may be read in each iteration. Raises UnreadableFeed."""
+    assert form.read_items, form.name
+    _check_content(documents)
+    return form.read_items(documents, context)
+
+
+def _check_content(documents: list[Document]) -> None:
+    if not any(chunk.strip() for document in documents for chunk in document.chunks()):
+        raise UnreadableFeed("the feed is empty")
 
 
 def _check_readable(path: Path) -> None:

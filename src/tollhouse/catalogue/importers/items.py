@@ -1,6 +1,6 @@
 """Items of a product feed: what every format is read into, before a service maps it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urljoin
@@ -62,6 +62,16 @@ class FeedItem(Struct, frozen=True, kw_only=True):
     page_url: str = ""
     variant_url: str = ""
     fault: str = ""
+
+
+class StreamedItems(Iterable[FeedItem]):
+    """Items that are read from their file in each iteration."""
+
+    def __init__(self, read: Callable[[], Iterator[FeedItem]]) -> None:
+        self._read = read
+
+    def __iter__(self) -> Iterator[FeedItem]:
+        return self._read()
 
 
 class Context(Struct, frozen=True):

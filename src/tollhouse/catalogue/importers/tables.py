@@ -171,10 +171,32 @@ def items_from_table(table: Table, context: Context) -> list[FeedItem]:
     return sorted(items, key=lambda item: item.line)
 
 
-def table_from_items(items: list[FeedItem], currency: str = "") -> Table:
-    """A table of products, a row each; options, choices and attributes have columns of their own."""
-    rows: list[tuple[int, dict[str, Any]]] = []
+def table_from_items(items: Iterable[FeedItem], currency: str = "", *, is_streamed: bool = False) -> Table:
+    """A table of products, a row each; options, choices and attributes have columns of their own.
+
+    `is_streamed`: the items are read again in each iteration of the rows. Raises UnreadableFeed without a valid row.
+    """
     refused: list[RefusedRow] = []
+    names, count = dict.fromkeys(_ITEM_COLUMNS), 0
+    for _, cells in _item_cells(items, currency, refused):
+        names.update(dict.fromkeys(cells))
+        count += 1
+    if not count:
+        raise UnreadableFeed(
+            f"no item can be used; line {refused[0].line}: {refused[0].reason}" if refused else "empty"
+        )
+
+    def read() -> Iterator[Row]:
+        return (Row(line, tuple(map(cells.get, names))) for line, cells in _item_cells(items, currency, []))
+
+    rows = StreamedRows(count, read)
+    return Table(tuple(names), rows if is_streamed else list(rows), refused, is_open=True)
+
+
+def _item_cells(
+    items: Iterable[FeedItem], currency: str, refused: list[RefusedRow]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Line and cells by column of each valid item."""
     for item in items:
         if item.fault or item.price is None:
             refused.append(RefusedRow(item.line, item.fault or "has no price"))
@@ -202,14 +224,7 @@ def table_from_items(items: list[FeedItem], currency: str = "") -> Table:
         for heading, parts in properties.items():
             name = heading if heading not in cells else f"{heading} (attribute)"
             cells[name] = parts[0] if len(parts) == 1 else list(dict.fromkeys(parts))
-        rows.append((item.line, cells))
-    if not rows:
-        raise UnreadableFeed(
-            f"no item can be used; line {refused[0].line}: {refused[0].reason}" if refused else "empty"
-        )
-    columns = tuple(dict.fromkeys((*_ITEM_COLUMNS, *(name for _, cells in rows for name in cells))))
-    filled = [Row(line, tuple(cells.get(name) for name in columns)) for line, cells in rows]
-    return Table(columns, filled, refused, is_open=True)
+        yield item.line, cells
 
 
 def _is_blank(cell: Any) -> bool:

@@ -4,21 +4,25 @@ XML is read by expat with every declaration refused: no entity can expand.
 """
 
 import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from heapq import merge
 from html import unescape
 from typing import Any
 from xml.parsers import expat
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.formats.csv import read_delimited
+from tollhouse.catalogue.importers.formats.csv import read_csv
 from tollhouse.catalogue.importers.items import (
     Context,
     FeedItem,
     FeedItemError,
     Price,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     item_or_fault,
@@ -42,20 +46,29 @@ _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 Members = dict[str, str]
 
 
-def read_merchant_xml(documents: list[Document], context: Context) -> list[FeedItem]:
-    """Every `item` or `entry`, by the line it starts on."""
-    return [_item(line, members, context) for line, members in _xml_items(documents[0].text())]
+def read_merchant_xml(documents: list[Document], context: Context) -> Iterable[FeedItem]:
+    """Every `item` or `entry`, by the line it starts on; those of a large file are read anew in each iteration."""
+
+    def read(pieces: Iterable[str]) -> Iterator[FeedItem]:
+        return (_item(line, members, context) for line, members in _xml_items(pieces))
+
+    pieces = documents[0].pieces()
+    return StreamedItems(lambda: read(pieces())) if pieces else list(read([documents[0].text()]))
 
 
-def read_merchant_tsv(documents: list[Document], context: Context) -> list[FeedItem]:
-    """Every row under the header, by the line it starts on."""
-    table = read_delimited(documents[0].text(), "\t")
+def read_merchant_tsv(documents: list[Document], context: Context) -> Iterable[FeedItem]:
+    """Every row under the header, by the line it starts on; those of a large file are read anew in each iteration."""
+    table = read_csv(documents, replace(context, mapping=replace(context.mapping, delimiter="\t")))
     columns = [plain_name(column).replace(" ", "_") for column in table.columns]
     if missing := next((name for name in _REQUIRED if name not in columns), ""):
         raise UnreadableFeed(f"the header has no column {missing!r}")
-    items = [_item(row.line, dict(zip(columns, row.cells, strict=True)), context) for row in table.rows]
-    items += [FeedItem(line=row.line, id=str(row.cells[0]).strip(), fault=row.reason) for row in table.refused]
-    return sorted(items, key=lambda item: item.line)
+    refused = [FeedItem(line=row.line, id=str(row.cells[0]).strip(), fault=row.reason) for row in table.refused]
+
+    def read() -> Iterator[FeedItem]:
+        items = (_item(row.line, dict(zip(columns, row.cells, strict=True)), context) for row in table.rows)
+        return merge(items, refused, key=lambda item: item.line)
+
+    return StreamedItems(read)
 
 
 def _item(line: int, members: Members, context: Context) -> FeedItem:
@@ -96,21 +109,30 @@ def _price(texts: Members) -> Price:
     return sale_price(listed, sale, currency)
 
 
-def _xml_items(feed: str) -> list[tuple[int, Members]]:
+def _xml_items(pieces: Iterable[str]) -> Iterator[tuple[int, Members]]:
     """Each item's own members by name without prefix, and the line it starts on. Raises UnreadableFeed.
 
     A member in Google's namespace counts before one of RSS or Atom with the same name; members of members, such as
     the price of shipping, are not the item's.
     """
-    declaration = _DECLARATION.match(feed)
-    # The lines that the declaration stood on stay, so that errors name the right one.
-    text = "\n" * (declaration[0].count("\n") if declaration else 0) + feed[declaration.end() if declaration else 0 :]
     reader = _XmlReader()
     try:
-        reader.read(_FORBIDDEN.sub("", text).lstrip(" \t\r") if not declaration else _FORBIDDEN.sub("", text))
+        for number, piece in enumerate(pieces):
+            reader.read(_FORBIDDEN.sub("", piece if number else _without_declaration(piece)))
+            while reader.finished:
+                item = reader.finished.popleft()
+                yield item.line, {**item.plain, **item.google}
+        reader.end()
     except expat.ExpatError as error:
         raise UnreadableFeed(f"the XML is not well-formed: {error}") from None
-    return [(item.line, {**item.plain, **item.google}) for item in reader.items]
+
+
+def _without_declaration(beginning: str) -> str:
+    """The lines that the declaration stood on stay, so that errors name the right one."""
+    declaration = _DECLARATION.match(beginning)
+    if declaration is None:
+        return beginning.lstrip(" \t\r")
+    return "\n" * declaration[0].count("\n") + beginning[declaration.end() :]
 
 
 class _Item(Struct):
@@ -123,17 +145,14 @@ class _XmlReader:
     """Collects items while expat walks through one document. For one use."""
 
     def __init__(self) -> None:
-        self.items: list[_Item] = []
+        self.finished: deque[_Item] = deque()
+        self._item = _Item(0)
         self._prefixes = {"g": _GOOGLE}
         self._depth = 0
         self._item_depth = 0
         self._pieces: list[str] = []
         self._length = 0
-        self._parser = expat.ParserCreate("utf-8")
-
-    def read(self, feed: str) -> None:
-        """ExpatError when the text is not well-formed, UnreadableFeed when it is not a feed or declares entities."""
-        parser = self._parser
+        self._parser = parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
         # Pretending that a DTD lies elsewhere, &nbsp; and its like are reported instead of ending the parse.
         parser.UseForeignDTD(True)  # noqa: FBT003 - the only way to say it
@@ -143,7 +162,14 @@ class _XmlReader:
         parser.StartElementHandler = self._start
         parser.EndElementHandler = self._end
         parser.CharacterDataHandler = self._text
-        parser.Parse(feed.encode("utf-8", "replace"), True)  # noqa: FBT003 - as above
+
+    def read(self, piece: str) -> None:
+        """ExpatError when the text is not well-formed, UnreadableFeed when it is not a feed or declares entities."""
+        self._parser.Parse(piece.encode("utf-8", "replace"), False)  # noqa: FBT003 - as above
+
+    def end(self) -> None:
+        """ExpatError when something is missing."""
+        self._parser.Parse(b"", True)  # noqa: FBT003 - as above
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
@@ -156,13 +182,13 @@ class _XmlReader:
         if self._depth == 1 and local not in _ROOTS:
             raise UnreadableFeed(f"this is not a Merchant feed: its outermost element is {local[:40]!r}")
         if not self._item_depth and local in _ITEMS:
-            self.items.append(_Item(self._parser.CurrentLineNumber))
+            self._item = _Item(self._parser.CurrentLineNumber)
             self._item_depth = self._depth
         elif self._is_member():
             self._pieces, self._length = [], 0
             if local == "link" and attributes.get("href") and attributes.get("rel", "alternate") == "alternate":
                 # Atom's way to write a link.
-                self.items[-1].plain.setdefault("link", attributes["href"])
+                self._item.plain.setdefault("link", attributes["href"])
 
     def _is_member(self) -> bool:
         return bool(self._item_depth) and self._depth == self._item_depth + 1
@@ -177,13 +203,14 @@ class _XmlReader:
             self._keep(name, "".join(self._pieces).strip())
         elif self._depth == self._item_depth:
             self._item_depth = 0
+            self.finished.append(self._item)
         self._depth -= 1
 
     def _keep(self, name: str, text: str) -> None:
         prefix, _, local = name.rpartition(":")
         if prefix and self._prefixes.get(prefix) != _GOOGLE:
             return
-        members, local = self.items[-1].google if prefix else self.items[-1].plain, local.lower()
+        members, local = self._item.google if prefix else self._item.plain, local.lower()
         if local in _REPEATED and local in members:
             members[local] += f",{text}"
         elif text:
