@@ -387,7 +387,10 @@ class _Writer:
         if query.measure.base is not None and self._result.value is not None:
             nouns = f"from {self._wording.noun(query.measure.base)} to {self._wording.noun(attribute)}"
             marks = self._marks(self._result.places)
-            return f"The {query.measure.function} {nouns} of {what} is {self._result.value:.1f}% {marks}".rstrip() + "."
+            is_share = query.measure.function in ("increase", "decrease")
+            change = f"{self._result.value:.1f}%" if is_share else _number(self._result.value)
+            name = query.measure.function if is_share else f"difference ({query.measure.function})"
+            return f"The {name} {nouns} of {what} is {change} {marks}".rstrip() + "."
         if np.isnan(self._tables.amounts(query.rows.kind, attribute)[self._result.places]).all():
             return f"None of {self._result.total} {what} has a known {self._wording.noun(attribute)}."
         value = _number(self._result.value)

@@ -144,7 +144,7 @@ class _Parts:
         """Whether what a phrase says is in the query."""
         if isinstance(self._query, Call) and not self._is_name(item):
             return True
-        if self._is_change and item.says("increase", "decrease"):
+        if self._is_change and item.says("increase", "decrease", *_COMPARED):
             return True
         content = [meaning for meaning in item.meanings if meaning.role in _CONTENT]
         if item.find("preposition") and not self._is_name(item):

@@ -1,5 +1,6 @@
 """Runs queries over the rows of a service, column by column, so that a million rows take milliseconds."""
 
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
@@ -402,8 +403,11 @@ class Tables:
             earlier = self.amounts(kind, measure.base)[places]
             both = ~np.isnan(amounts + earlier)
             base = float(earlier[both].sum())
-            change = 100 * (float(amounts[both].sum()) - base) / base if base else None
-            return change if change is None or measure.function == "increase" else -change
+            change = float(amounts[both].sum()) - base
+            if measure.function in ("increase", "decrease"):
+                change = 100 * change / base if base else math.nan
+            change = change if measure.function in ("increase", "more") else -change
+            return None if math.isnan(change) or not both.any() else change
         known = amounts[~np.isnan(amounts)]
         if not len(known):
             return 0.0 if measure.function == "sum" else None

@@ -45,7 +45,8 @@ from tollhouse.questions.query import (
 )
 from tollhouse.questions.sentences import focused, with_orders, with_quoted_words, without_ellipsis
 from tollhouse.questions.spelling import LINKED, Corrections, as_typed, understood_best
-from tollhouse.questions.vocabulary import Operation
+from tollhouse.questions.vocabulary import Attribute, Operation
+from tollhouse.questions.years import with_years
 
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
@@ -54,6 +55,7 @@ _WHICH = frozenset({"which", "who", "how_many", "how"})
 _ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
 # Reasons that a misspelt question has as well.
 _SURE: tuple[Reason, ...] = (*REASONS.values(), "not_in_data", "outside_time")
+_LESS = {"less", "fewer", "lower", "weniger", "menos", "moins"}
 _OPEN: dict[str, OpenForm] = {
     "why": "why",
     "how": "happened",
@@ -107,7 +109,8 @@ def _lost(reading: Reading, linker: Linker) -> int:
 
 
 def _read_spelled(linked: Linked, linker: Linker, before: Query | None) -> Reading | Refusal:
-    linked = with_quoted_words(focused(with_orders(with_plain_forms(linked, linker))), linker)
+    plain = with_plain_forms(with_years(linked, linker), linker)
+    linked = with_quoted_words(focused(with_orders(plain)), linker)
     reading = read_linked(linked, linker, before)
     if isinstance(reading, Refusal) and reading.reason == "unknown_words":
         return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
@@ -361,19 +364,33 @@ class _Question:
         return List(self._rows)
 
     def change(self) -> Query | None:
-        """By what percentage a number is above or below another one of the same row: of one year and another."""
+        """By how much, or what percentage, a number is above or below another one of the same row: of another year."""
         frame = self._frame
         named = [each for item in self._items if (each := self._number_named(item)) is not None]
         while len(named) > 1 and named[-1] == named[-2]:
             named.pop()
-        if "share" not in self._forms or len(named) < 2:
+        changing = {item.text for item in self._items if item.says("increase", "decrease")}
+        is_plain = "share" not in self._forms
+        compares = {"difference", "comparative_more", "comparative_less"} & self._forms.keys() or changing
+        if len(named) < 2 or named[-1] == named[-2]:
+            return None
+        if is_plain and not (compares and all(self._of_year(name) for name in named[-2:])):
             return None
         is_decrease = any(item.says("decrease") for item in self._items)
-        changing = {item.text for item in self._items if item.says("increase", "decrease")}
         parts = [part.condition for part in frame.parts if part.words not in changing]
         self._know("increase", "decrease", "share")
-        measure = Measure("decrease" if is_decrease else "increase", named[-1], named[-2])
-        return Figure(Rows(frame.kind, all_of(parts)), measure)
+        later, earlier = named[-1], named[-2]
+        if is_plain and any(item.says("than") for item in self._items):
+            later, earlier = earlier, later
+        elif is_plain:
+            earlier, later = sorted((earlier, later), key=lambda name: getattr(self._of_year(name), "year", 0))
+        is_less = is_decrease or (is_plain and any(_LESS & {*item.text.lower().split()} for item in self._items))
+        names: tuple[Function, Function] = ("more", "less") if is_plain else ("increase", "decrease")
+        return Figure(Rows(frame.kind, all_of(parts)), Measure(names[is_less], later, earlier))
+
+    def _of_year(self, name: str) -> Attribute | None:
+        attribute = self._linker.attribute_named(self._frame.kind, name)
+        return attribute if attribute is not None and attribute.year else None
 
     def in_common(self, before: Query | None) -> Query | None:
         """What the rows have in common that the two questions before named: "which customers do those two share?"."""
@@ -696,9 +713,10 @@ class _Question:
         return first is not None and first.text.lower().split()[0] in words
 
     def _asks_beside_operation(self) -> bool:
-        """As in "which programme in the brief is the largest": an operation on no rows, and rows that are ordered."""
+        """As in "what money does the brief give X": an operation on no rows, and rows that are ordered or asked of."""
         operation = self._linker.operations[self._clauses.operations[0][0].name]
-        return operation.rows == (0, 0) and self._frame.has_noun and self._frame.order is not None
+        is_ordered = self._frame.has_noun and self._frame.order is not None
+        return operation.rows == (0, 0) and (is_ordered or self._frame.requested is not None)
 
     def _rows_of(self, parts: Sequence[Part]) -> list[Rows]:
         """The rows that are named in parts; without names those that are described."""

@@ -105,13 +105,14 @@ class Rows(Struct, frozen=True):
         return isinstance(self.where, Test) and self.where.attribute == "id"
 
 
-Function = Literal["count", "sum", "average", "median", "smallest", "largest", "increase", "decrease"]
+Function = Literal["count", "sum", "average", "median", "smallest", "largest", "increase", "decrease", "more", "less"]
 
 
 class Measure(Struct, frozen=True):
     """A number of rows: how many, or a function of one attribute's values.
 
-    An increase and a decrease are percentages of the sum of another attribute, `base`: of the year before.
+    An increase and a decrease are percentages of the sum of another attribute, `base`: of the year before. "more" and
+    "less" are differences of the two sums.
     """
 
     function: Function = "count"

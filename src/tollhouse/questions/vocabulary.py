@@ -27,6 +27,7 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     own unit. `scale` is the smallest and largest possible number. `prepositions` introduce it ("in", "by", "from").
     A `preferred` attribute is meant where a bare number could be several ones'. `rows_of` names the relation or kind
     whose number this is ("suppliers"). `several`: a row can have several values, so that "A and B" wants both.
+    `year`: the number is that of a year; of several years' the `preferred` one is meant where no year is named.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows_of: str | None = None
     groups: bool = True
     several: bool = False
+    year: int | None = None
 
 
 class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
