@@ -376,7 +376,7 @@ def item_digest(item: Item) -> bytes:
 def lowest_price(points: list[PricePoint], since: datetime) -> float | None:
     """The lowest price to pay since then, including the price in force at that time; None without a price.
 
-    Directive (EU) 2019/2161 requires it beside a reduced price.
+    The points are of one item, the oldest first. Directive (EU) 2019/2161 requires it beside a reduced price.
     """
     earlier = [point for point in points if point.at <= clock.iso(since)][-1:]
     later = [point for point in points if point.at > clock.iso(since)]

@@ -22,7 +22,7 @@ OPERATIONS_SHOWN = 50
 
 
 class Window(Struct, frozen=True):
-    """A span of time that ends now: its seconds, the step of the rows it is read from, and the width of a point."""
+    """A span of time that ends now, the step of the rows it is read from, and the width of a point, all in seconds."""
 
     seconds: int
     step: int

@@ -31,7 +31,7 @@ class RequestFailed(Exception):
 
 
 class Framing(Struct, frozen=True):
-    """What the head says of the bodies. `length` is that of the request's, None where it is sent chunked."""
+    """What the head says of the bodies. `length` is that of the request's in bytes, None where it is sent chunked."""
 
     length: int | None
     is_head_request: bool

@@ -85,7 +85,7 @@ _SANDBOX = (b"content-security-policy", b"sandbox allow-downloads allow-forms al
 
 
 def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
-    """The names of the headers that are for this connection only."""
+    """The lower-case names of the headers that are for this connection only (RFC 9110, section 7.6.1)."""
     values = [value for name, value in headers if name == b"connection"]
     return {part.strip().lower() for value in values for part in value.split(b",")} if values else set()
 

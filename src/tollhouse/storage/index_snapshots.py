@@ -33,9 +33,14 @@ class Snapshot(Struct, frozen=True):
 
 
 class Location(Protocol):
-    """Where snapshots are stored. Names are relative, with slashes. A missing name raises FileNotFoundError."""
+    """Where snapshots are stored. Names are relative, with slashes.
 
-    def names(self, folder: str) -> list[str]: ...
+    To read or download a missing name raises FileNotFoundError. A file appears whole under its name, or not at all.
+    """
+
+    def names(self, folder: str) -> list[str]:
+        """The last parts of the names in a folder, in order; empty for one that is missing."""
+        ...
 
     def read(self, name: str) -> bytes: ...
 
@@ -45,7 +50,9 @@ class Location(Protocol):
 
     def download(self, name: str, file: Path) -> None: ...
 
-    def delete(self, name: str) -> None: ...
+    def delete(self, name: str) -> None:
+        """Delete a file; does nothing if it is missing."""
+        ...
 
 
 def open_location(url: str) -> Location:

@@ -42,12 +42,12 @@ def is_outage(error: BaseException) -> bool:
 
 
 def may_be_retried(error: BaseException) -> bool:
-    """Whether an error of PostgreSQL leaves hope for the same statements at once, on another connection."""
+    """Whether the same statements may succeed on another connection of PostgreSQL if they are repeated at once."""
     return _matches(error, _RETRIED)
 
 
 def is_connection_lost(error: BaseException) -> bool:
-    """Whether the connection is of no more use. After a deadlock or a failed serialization (class 40) it is."""
+    """Whether the connection can no longer be used. After a deadlock or a failed serialization (class 40) it is."""
     return _matches(error, _LOST)
 
 

@@ -21,7 +21,10 @@ _WORDS = 10
 
 
 class UptoSettlement(Struct, frozen=True):
-    """What a call of `settle` orders: an amount of the owner's tokens, by the permit with that nonce (lower-case)."""
+    """What a call of `settle` orders: an amount in the token's smallest unit, by the owner's permit with that nonce.
+
+    Owner and nonce are lower-case hexadecimal with 0x.
+    """
 
     owner: str
     nonce: str

@@ -42,7 +42,7 @@ class SettlementPlan(Struct, frozen=True):
 
     `is_direct`: the facilitator's account itself must send the transfer, in a transaction of its own.
     `deployment` deploys the payer's wallet, if the signature names an allowed factory (EIP-6492); `is_factory_refused`
-    if it names one that is not allowed. `gas` is what it uses alone in a transaction if the payer is a key.
+    if it names one that is not allowed. `gas` is the units that it uses alone in a transaction if the payer is a key.
     """
 
     transfer: ContractCall
@@ -78,7 +78,7 @@ class Scheme(Protocol):
     """A way to authorize a transfer. Payment and requirement are always of this scheme."""
 
     gas: int
-    """What a payment from a key uses alone in a transaction."""
+    """Units of gas that a payment from a key uses alone in a transaction."""
     logs_every_use: bool
     """Whether each use of an authorization leaves a log with its nonce."""
 

@@ -257,7 +257,7 @@ class SearchPage(ProductsPage, frozen=True, kw_only=True):
 
 
 class PricePoint(Struct, frozen=True):
-    """The product's price from this time on."""
+    """The product's price from this time on, in the product's currency."""
 
     at: str
     price: float
@@ -275,7 +275,7 @@ class AttributeSource(Struct, frozen=True):
 
 
 class Offer(Struct, frozen=True):
-    """A product of the same model."""
+    """A product of the same model. Prices are in the unit of its currency."""
 
     id: str
     retailer: str

@@ -92,7 +92,10 @@ class GasLimits(Struct, frozen=True):
 
 
 class GasQuote(Struct, frozen=True):
-    """Prices at one moment. `layer1_wei` is what a rollup charges for the data of one payment; 0 elsewhere."""
+    """Prices at one moment. `layer1_wei` is what a rollup charges for the data of one payment; 0 elsewhere.
+
+    `base_fee` and `tip` are in wei for each unit of gas, `coin_nanos` is a coin in nano-USD, the balance is in wei.
+    """
 
     base_fee: int
     tip: int

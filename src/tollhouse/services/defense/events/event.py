@@ -20,7 +20,7 @@ _INTERNED_FIELDS = (("", "subcategory"), ("", "country_code"), ("geo", "country"
 
 
 class Geo(Struct, frozen=True, gc=False):
-    """Where it happened. `region` is the first-level division's name, empty when only the country is known."""
+    """Where it happened, in degrees. `region` names the first-level division, empty when only the country is known."""
 
     country: str
     region: str

@@ -21,7 +21,7 @@ WORD, PERSON, CAPITAL = 1, 2, 4
 
 
 class Region(Struct, frozen=True, array_like=True, gc=False):
-    """A first-level division, or another part of a country with a name of its own."""
+    """A first-level division, or another part of a country with a name of its own; its centre in degrees."""
 
     country: str
     name: str
@@ -33,7 +33,7 @@ class Region(Struct, frozen=True, array_like=True, gc=False):
 
 
 class City(Struct, frozen=True, array_like=True, gc=False):
-    """A town of 15,000 people or more. `region` is its index in `Table.regions`, -1 if unknown."""
+    """A town of 15,000 people or more, in degrees. `region` is its index in `Table.regions`, -1 if unknown."""
 
     country: str
     region: int

@@ -184,6 +184,7 @@ def minute_bucket(moment: datetime) -> int:
 
 
 def confidence_bucket(confidence: float) -> int:
+    """The bucket that a confidence (0..1) is in."""
     return floor(confidence * _CONFIDENCE_STEPS)
 
 
@@ -192,7 +193,7 @@ def sources_bucket(count: int) -> int:
 
 
 def cell(longitude: float, latitude: float) -> tuple[int, int]:
-    """The column and row of the grid that a point is in."""
+    """The column and row of the grid that a point in degrees is in."""
     return floor((longitude + 180) / _DEGREES), floor((latitude + 90) / _DEGREES)
 
 

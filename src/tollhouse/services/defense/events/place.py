@@ -85,7 +85,10 @@ class Evidence(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Point(Struct, frozen=True, array_like=True, gc=False):
-    """A place below country level, or a country's centre in the rows. `weight` is 0 where no title names it."""
+    """A place below country level, or a country's centre in the rows, in degrees.
+
+    `weight` is 0 where no title names it.
+    """
 
     country: str
     name: str

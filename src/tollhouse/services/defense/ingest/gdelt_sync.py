@@ -36,7 +36,7 @@ _LINE = re.compile(r"([0-9]{1,12}) ([0-9a-f]{32}) (https?://\S+/([0-9]{14})\.(ex
 
 
 class ListedFile(Struct, frozen=True):
-    """A file as announced in GDELT's lists."""
+    """A file as announced in GDELT's lists: its size in bytes and its MD5 in hexadecimal."""
 
     size: int
     md5: str

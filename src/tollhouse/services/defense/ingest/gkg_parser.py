@@ -54,7 +54,7 @@ _PUBLISHED = re.compile(rb"<PAGE_PRECISEPUBTIMESTAMP>(\d{14})</PAGE_PRECISEPUBTI
 class GkgPlace(Struct, frozen=True, gc=False):
     """A place that a page names. `kind` is GDELT's geo type: 1 country, 2 US state, 3 US city, 4 city, 5 state.
 
-    `country` is FIPS 10-4; coordinates come from GDELT's gazetteer.
+    `country` is FIPS 10-4; coordinates, in degrees, come from GDELT's gazetteer.
     """
 
     kind: int

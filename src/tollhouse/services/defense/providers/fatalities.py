@@ -27,7 +27,7 @@ class FatalityRecord(Struct, frozen=True):
 
     `country` is ISO 3166-1 alpha-2. `days` is how many days the record covers from `date` on, 1 for one day.
     `where_precision`: 1 the place itself, 2 near it or within about 25 km, 3 the district, 4 and more a province or
-    a country, with placeholder coordinates. `source_url` is the provider's page, empty if there is none.
+    a country, with placeholder coordinates (in degrees). `source_url` is the provider's page, empty if there is none.
     """
 
     provider: FatalityProvider

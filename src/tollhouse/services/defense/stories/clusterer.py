@@ -157,6 +157,7 @@ class Clusterer:
             yield LiveStory(cluster.id, list(times), min(times.values()), max(times.values()))
 
     def dump(self) -> ClustererState:
+        """The state from which `load` makes an equal clusterer."""
         clusters = list(self._by_id.values())
         place = {cluster: number for number, cluster in enumerate(clusters)}
         return ClustererState(
