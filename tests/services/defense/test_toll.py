@@ -69,6 +69,8 @@ def test_number_of_killed_is_read(title, killed):
         "Crash kills truckie near Dubbo",
         "Police investigate climbers death",
         "Probe launched into mine death",
+        "Hiker falls to his death in Alps",
+        "Mayor Kirk assassinated at rally in the capital",
         "Neighbours stabbed teenager to death in street brawl",
         "Woman jailed for life after pleading guilty to killing husband",
     ],
@@ -113,7 +115,7 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Whale killed by ship",
         "31 sloths die before opening of zoo attraction",
         "Senate kills budget plan",
-        "Singer dead at 82",
+        "Singer dead at 42",
         "Dengue outbreak: 14 deaths as hospitals fill",
         "Witness says she thought he had died in crash",
     ],
@@ -136,6 +138,7 @@ def test_animals_used_of_persons_are_no_persons():
 
 def test_headline_that_says_nobody_died_is_zero():
     assert read_toll("No one killed as roof collapses").killed == 0
+    assert read_toll("Nobody killed as train derails").killed == 0
     assert read_toll("Rocket hits base, no casualties").killed == 0
 
 

@@ -36,7 +36,8 @@ LOST_LIVES = frozenset(
 _OWN_LIVES = frozenset(
     f"{verb} {whose}own life" for verb in ("take", "takes", "took") for whose in ("", "his ", "her ")
 )
-_OWN_LIVES |= {"commit suicide", "commits suicide", "committed suicide"}
+_OWN_LIVES |= {"commit suicide", "commits suicide", "committed suicide", "found hanging"}
+_OWN_LIVES |= {f"{verb} {whose}life" for verb in ("end", "ends", "ended") for whose in ("", "his ", "her ")}
 _ENDS = ("dead", "to death")
 _KILLED = frozenset(f"{verb} {end}" for verb in word_class("deadly_passive") for end in _ENDS) | {"gunned down"}
 _KILLS = frozenset(f"{verb} {end}" for verb in word_class("deadly_active") for end in _ENDS)
@@ -48,7 +49,7 @@ OUTCOMES: tuple[Outcome, ...] = ("wounded", "arrested", "missing")
 OTHER_PASSIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_passive")}
 OTHER_ACTIVE: dict[str, Outcome] = {word: outcome for outcome in OUTCOMES for word in word_class(f"{outcome}_active")}
 _UNCOUNTED, _PLURALS = map(word_class, ("uncounted", "plural_persons"))
-_PERSONS = (word_class("persons") | _listed("persons.txt")) - ELSEWHERE
+_PERSONS = (word_class("persons") | _listed("persons.txt")) - ELSEWHERE - NO_ONE
 ANIMALS = _listed("animals.txt") - _PERSONS
 _THINGS = (MODIFIERS - _PERSONS) | ANIMALS
 _NO_PERSONS = _THINGS | VERBS | AUXILIARIES
@@ -68,6 +69,7 @@ _WORD = re.compile(
     r"|-(?=[0-9])",
     re.IGNORECASE,
 )
+_TO_DEATH = re.compile(r"\bto (?:his|her|their) deaths?\b")
 _DASH = re.compile(r" [-\u2013\u2014|] ")
 _AGE = re.compile(r"[0-9]{1,3}[- ](?:year|yr|month|week|day)s?[- ]old|\w+-year-old")
 _MADE_OF_MAN = re.compile(r"[a-z]{3,}(?:man|woman|person|ist)")
@@ -91,7 +93,7 @@ def split_words(title: str) -> list[str]:
     A possessive that lost its apostrophe, as in titles from URLs, gets it again: "mans body" is "man's body".
     """
     words: list[str] = []
-    for match in _WORD.finditer(_DASH.sub(" : ", title.replace("\u2019", "'"))):
+    for match in _WORD.finditer(_TO_DEATH.sub("to death", _DASH.sub(" : ", title.replace("\u2019", "'")))):
         word = match[0].lower()
         parts = word.split("-")
         is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
@@ -100,6 +102,13 @@ def split_words(title: str) -> list[str]:
         if after in _POSSESSED and is_plural(words[place]) and _may_name_persons(words[place]):
             words[place] = f"{words[place][:-1]}'s"
     return words
+
+
+def capitalised_words(title: str) -> frozenset[str]:
+    """Words that begin with a capital and not the title, in lower case; none where most words do."""
+    words = title.split()
+    capitals = [word for word in words[1:] if word[:1].isupper()]
+    return frozenset(word.strip("',:;.").lower() for word in capitals if len(capitals) * 2 <= len(words))
 
 
 def is_year(word: str) -> bool:

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.events.people import (
     AUXILIARIES,
-    BREAKS,
     DETERMINERS,
     NO_ONE,
     Group,
     Outcome,
+    capitalised_words,
     is_person,
     is_plural,
+    is_thing,
     is_year,
     split_words,
     word_class,
@@ -73,7 +74,7 @@ def read_toll(title: str) -> Toll:
     if not _MAY_COUNT.search(title.lower()):
         return Toll()
     words = split_words(_BRACKETED.sub(" ", title))
-    reader = _Reader(words)
+    reader = _Reader(words, capitalised_words(title))
     toll = reader.read()
     is_sum = toll.killed != 1 and _is_cumulative(words)
     return Toll(is_cumulative=True) if is_sum or (toll.killed and reader.is_epidemic()) else toll
@@ -89,14 +90,15 @@ _FOUND = word_class("found")
 _PROCEEDINGS = word_class("proceedings")
 # Log odds as in toll_verbs.py, for a death of which no one is said to have died.
 _SURELY = (2.0, -1.5)
+_PUNISHED = frozenset(["executed", "hanged", "executes", "hangs"])
 _MANY_KILLINGS = frozenset(["killings", "murders", "slayings"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
 # Of a headline in lower case, which is faster than ignoring the case.
 _MAY_COUNT = re.compile(
     r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|succumb|drown"
-    r"|lives|(?:own|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)|wound|injur"
-    r"|suicide|remains|strangl|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
+    r"|lives|(?:own|end(?:s|ed)?|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)"
+    r"|wound|injur|suicide|remains|strangl|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
 )
 
 
@@ -169,7 +171,7 @@ class _Reader(Victims):
         """As in "claims 5 lives", "double murder", "shooting death of a man", "killing of two", "teen's killing"."""
         for place, word in enumerate(self.words):
             after = self.at(place + 1)
-            if self._is_doubtful(place):
+            if self._is_doubtful(place) or self._is_punished(place):
                 continue
             if word in _MULTIPLES and after in {"murder-suicide", *_HOMICIDES}:
                 number = _MULTIPLES[word] + (after == "murder-suicide")
@@ -195,6 +197,11 @@ class _Reader(Victims):
             elif self._is_one_death(place):
                 yield Counted("killed", (Group(place - 1, place + 1, 1),), place)
 
+    def _is_punished(self, place: int) -> bool:
+        """As in "executed for the murder of": the headline is about the other death."""
+        is_reason = "for" in self.words[max(0, place - 4) : place]
+        return is_reason and not _PUNISHED.isdisjoint(self.words[:place])
+
     def _is_one_death(self, place: int) -> bool:
         """Whether a noun tells of one death without "of": "teen's killing", "backpacker murder", "probe into death"."""
         word, before = self.words[place], self.at(place - 1)
@@ -204,7 +211,7 @@ class _Reader(Victims):
         if before in _DEADLY or (self._names_killing(place) and (before.endswith("'s") or is_person(before))):
             return True
         is_head = not self.is_noun(place + 1) or self.at(place + 1) in _PROCEEDINGS
-        is_head &= before in BREAKS or (self.is_noun(place - 1) and before not in DETERMINERS)
+        is_head &= before in {"into", "over"} or is_thing(before)
         return word == "death" and is_head and self._is_event(_SURELY)
 
     def _found_body(self, place: int) -> Iterator[Counted]:

@@ -7,15 +7,12 @@ from itertools import pairwise
 from tollhouse.services.defense.events.people import (
     ACTIVE,
     AUXILIARIES,
-    DETERMINERS,
     DOUBTS,
+    LARGEST_NUMBER,
     LOST_LIVES,
     MANNER,
-    NO_ONE,
     Group,
     Headline,
-    is_plural,
-    is_thing,
     word_class,
 )
 from tollhouse.services.defense.events.toll_context import Context, read_context
@@ -29,8 +26,8 @@ _LIKELY, _EXPLAINED = (0.5, -2.5), (-0.6, -2.5)
 _THEN = frozenset(["in", "after", "when", "as", "while", "during", "following", "days"])
 # Log odds by which illness must be likelier than an event for a sum.
 _EPIDEMIC = 1.5
-# From this age on, "dies at 86" tells of age.
-_OLD = 60
+# From these ages on, "dies at 46" tells of a known person's death, and "dies aged 86" of age.
+_AGES = {"at": 20, "aged": 60, "age": 60}
 _ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
 _PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them"])
 
@@ -91,9 +88,8 @@ class Verbs(Headline):
 
     def _is_of_age(self, place: int) -> bool:
         """As in "dead at 82"."""
-        after = self.words[place + 1 : place + 4]
-        ages = [age for mark, age in pairwise(after) if mark in {"at", "aged", "age"} and age.isdecimal()]
-        return any(int(age) >= _OLD for age in ages)
+        after = pairwise(self.words[place + 1 : place + 4])
+        return any(age.isdecimal() and int(age) >= _AGES.get(mark, LARGEST_NUMBER) for mark, age in after)
 
     def _is_counted(self, groups: Sequence[Group]) -> bool:
         return any(self.number_at(group.start)[0] is not None for group in groups)
@@ -111,12 +107,6 @@ class Verbs(Headline):
             self.at(place - 1) in MANNER or self.at(place - 1) in AUXILIARIES or word in {"others", "more"}
         )
         return word in AUXILIARIES or word in MANNER or is_link
-
-    def _may_be_person(self, place: int) -> bool:
-        """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
-        word = self.at(place)
-        is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith("'s") or is_thing(word)
-        return self.is_noun(place) and len(word) > 1 and not is_other
 
     def _is_rank(self, place: int) -> bool:
         return self.at(place) in {"no", "number"} and self.number_at(place + 1)[0] is not None

@@ -14,6 +14,7 @@ from tollhouse.services.defense.events.people import (
     ELSEWHERE,
     LINKS,
     MANNER,
+    NO_ONE,
     OTHER_ACTIVE,
     OTHER_PASSIVE,
     PASSIVE,
@@ -48,8 +49,9 @@ class Counted(Struct, frozen=True):
 class Victims(Verbs):
     """Finds the groups that belong to the verbs of a headline."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, words: list[str], names: frozenset[str]) -> None:
         super().__init__(words)
+        self.names = names
         # The starts of the groups whose outcome is known.
         self.used: set[int] = set()
 
@@ -120,7 +122,8 @@ class Victims(Verbs):
             while end > 0 and (self.words[end - 1] in _QUALIFIERS or self.words[end - 1] in DETERMINERS
                                or self.words[end - 1] in _ADJECTIVES):  # fmt: skip
                 end -= 1
-            if self.at(end - 1) == "including":
+            is_part = self.at(end - 1) == "including"
+            if is_part:
                 end -= 1
             else:
                 yield group
@@ -130,7 +133,7 @@ class Victims(Verbs):
             while link > 0 and link not in self.by_end and self._is_link(link - 1):
                 link -= 1
             group = self.by_end.get(link)
-            is_bare = group and group.end - group.start == 1
+            is_bare = group and group.end - group.start == 1 and not is_part
             if group and self._is_object(group):
                 return  # "kills 5 soldiers, 3 wounded"
             if group and link == end and (is_bare or self.number_at(group.start)[0] is None):
@@ -222,13 +225,20 @@ class Victims(Verbs):
             if is_person and ends and self._is_death(place, [person]):
                 yield Counted("killed", (person,), place)
 
+    def _may_be_person(self, place: int) -> bool:
+        """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
+        word = self.at(place)
+        is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith("'s")
+        is_other |= word not in self.names and is_thing(word)
+        return self.is_noun(place) and len(word) > 1 and not is_other
+
     def _unknown_object(self, start: int) -> tuple[Group, ...]:
         """The person after a verb whom no known noun names: "crash kills truckie"."""
         end = start
         while self.is_noun(end) and end - start < 5:
             end += 1
-        is_person = end > start and self._may_be_person(end - 1) and self._is_event()
-        return (Group(start, end, 1),) if is_person else ()
+        is_person = self._may_be_person(end - 1) and not is_thing(self.words[end - 1])
+        return (Group(start, end, 1),) if end > start and is_person and self._is_event() else ()
 
     def _group_over(self, place: int) -> Group | None:
         """The group whose noun is here: "three more lives"."""
