@@ -8,6 +8,7 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.config.settings import Settings
+from tollhouse.metering.allotments import AllotmentMeter
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Windows, peek, release, reserve
 from tollhouse.metering.redis_meter import RedisMeter
 from tollhouse.storage.counters import Tally
@@ -55,7 +56,7 @@ async def stores(tmp_path, postgres_url, redis_url):
     database = open_database(Settings(database_url=postgres_url))
     await migrate(database)
     meters = [
-        CounterMeter(FileCounters(tmp_path, shared=True)),
+        AllotmentMeter(FileCounters(tmp_path, shared=True)),
         CounterMeter(PostgresCounters(database)),
         RedisMeter(redis_url),
     ]

@@ -14,6 +14,7 @@ from tests.waiting import until
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
+from tollhouse.metering.allotments import AllotmentMeter
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Windows
 from tollhouse.metering.redis_meter import RedisMeter, tally_key
 from tollhouse.storage import counters_file
@@ -184,7 +185,7 @@ sys.stdin.read()
 
 async def test_count_that_another_process_locks_is_a_problem_and_works_again_after(tmp_path, blocker, monkeypatch):
     monkeypatch.setattr(counters_file, "LOCK_SECONDS", 0.3)
-    meter = CounterMeter(FileCounters(tmp_path, shared=True))
+    meter = AllotmentMeter(FileCounters(tmp_path, shared=True))
     await meter.reserve("key_a", FREE)
     process = blocker()
     pauses, begun = [], time.monotonic()

@@ -7,6 +7,7 @@ import pytest
 
 from tollhouse import clock
 from tollhouse.config.settings import Settings
+from tollhouse.metering.allotments import AllotmentMeter
 from tollhouse.metering.meter import SECONDS_PER_DAY, CounterMeter, Meter, Windows
 from tollhouse.metering.redis_meter import RedisMeter
 from tollhouse.storage.counters_file import FileCounters
@@ -26,8 +27,10 @@ async def open_meter(request, tmp_path):
     async with AsyncExitStack() as stack:
 
         async def opened() -> Meter:
-            if request.param in {"file", "shared file"}:
-                return CounterMeter(FileCounters(tmp_path, shared=request.param == "shared file"))
+            if request.param == "file":
+                return CounterMeter(FileCounters(tmp_path))
+            if request.param == "shared file":
+                return AllotmentMeter(FileCounters(tmp_path, shared=True))
             if request.param == "redis":
                 return RedisMeter(urls["redis"])
             database = open_database(Settings(database_url=urls["postgres"]))

@@ -15,6 +15,7 @@ from tollhouse.admission.operator_access import OperatorAccess
 from tollhouse.admission.visits import Visits
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.http.hosts import OwnHosts
+from tollhouse.metering.allotments import AllotmentMeter
 from tollhouse.metering.meter import CounterMeter, Meter
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
@@ -112,4 +113,6 @@ def _meter(settings: Settings, database: Database) -> Meter:
         return RedisMeter(settings.redis_url, StoredCounts(database))
     if not database.is_sqlite:
         return CounterMeter(PostgresCounters(database))
-    return CounterMeter(FileCounters(Path(settings.data_dir), shared=settings.workers > 1))
+    is_shared = settings.workers > 1
+    counters = FileCounters(Path(settings.data_dir), shared=is_shared)
+    return AllotmentMeter(counters) if is_shared else CounterMeter(counters)

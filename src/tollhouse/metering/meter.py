@@ -80,15 +80,18 @@ def reserve(tally: Tally, windows: Windows, now: float, requests: int = 1) -> Ve
     return Verdict(day, sliding, None if fits else day if is_day_full else sliding)
 
 
-def release(tally: Tally, windows: Windows, reserved_at: float, now: float, requests: int = 1) -> Verdict:
-    """Release one counted call."""
+def release(  # noqa: PLR0913, PLR0917 - as many as reserve and what it counted
+    tally: Tally, windows: Windows, reserved_at: float, now: float, requests: int = 1, calls: int = 1
+) -> Verdict:
+    """Release one counted call, or so many of the same moment, of so many requests together."""
     _roll(tally, windows, now)
     if int(reserved_at // SECONDS_PER_DAY) == tally.day:
         tally.used = max(0, tally.used - requests)
     back = floor((tally.newest - reserved_at) / tally.width)
-    if 0 <= back < len(tally.buckets) and tally.buckets[-1 - back]:
-        tally.buckets[-1 - back] -= 1
-        tally.total -= 1
+    if 0 <= back < len(tally.buckets):
+        calls = min(calls, tally.buckets[-1 - back])
+        tally.buckets[-1 - back] -= calls
+        tally.total -= calls
         _trim(tally)
     return Verdict(*_levels(tally, windows, now))
 

@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable
+from math import ceil
 from struct import Struct
 from typing import Protocol, TypeVar
 
@@ -11,16 +12,20 @@ MOST_PER_BUCKET = 65_535
 """The most calls that a bucket counts."""
 
 _SLIDING = Struct("<dIH")
+_ADVANCE_TICKS = 16
+"""Parts of a second."""
+_ADVANCE_BITS = 24
 
 
 class Tally:
     """Usage of one subject: `used` requests on `day` (days since 1970), and the calls of its sliding window.
 
     `buckets` counts the calls of `width` seconds each, oldest first: from the first bucket with a call to the one that
-    ends at `newest` (seconds since 1970; a bucket ends with that moment). `total` is their sum.
+    ends at `newest` (seconds since 1970; a bucket ends with that moment). `total` is their sum. `advance_ends` is 0, or
+    until when calls counted in advance may be given back: 24 bits of a number of 16ths of a second.
     """
 
-    __slots__ = ("buckets", "day", "newest", "total", "used", "width")
+    __slots__ = ("advance_ends", "buckets", "day", "newest", "total", "used", "width")
 
     def __init__(self, day: int = 0, used: int = 0) -> None:
         self.day = day
@@ -29,6 +34,7 @@ class Tally:
         self.total = 0
         self.width = 1
         self.buckets = array("H")
+        self.advance_ends = 0
 
     def packed_sliding(self) -> bytes:
         """The sliding window: `newest`, `total` and `width` (8, 4 and 2 bytes), then 2 bytes for each bucket."""
@@ -42,6 +48,15 @@ class Tally:
             tally.newest, tally.total, tally.width = _SLIDING.unpack_from(sliding)
             tally.buckets.frombytes(sliding[_SLIDING.size :])
         return tally
+
+    def advance(self, now: float, seconds: float) -> None:
+        """Note that calls counted now may be given back within so many seconds."""
+        self.advance_ends = ceil((now + seconds) * _ADVANCE_TICKS) % (1 << _ADVANCE_BITS) or 1
+
+    def advance_seconds(self, now: float) -> float:
+        """For how long calls may be given back: at most a second, 0 if there are none."""
+        ticks = (self.advance_ends - int(now * _ADVANCE_TICKS)) % (1 << _ADVANCE_BITS)
+        return ticks / _ADVANCE_TICKS if self.advance_ends and ticks <= _ADVANCE_TICKS else 0.0
 
     def is_over(self, now: float) -> bool:
         """Whether the tally counts nothing that any window still holds: an hour after its last call, on another day."""

@@ -49,6 +49,8 @@ _POINTER = Struct("<Q")
 _CHECKSUM = Struct("<I")
 # The digest, the next slot of the chain, the day, the requests of the day, and the length of the packed window.
 _SLOT = Struct("<16sQIIB")
+_ADVANCE_BYTES = 3
+"""At the end of a slot: `advance_ends`."""
 
 
 class FolderInUseError(OperatorError):
@@ -223,7 +225,9 @@ class FileCounters:
         next_at = next_at if _SLOTS_AT <= next_at < 1 << 62 else 0
         if _CHECKSUM.unpack_from(packed)[0] != crc32(packed[_CHECKSUM.size : end]):
             return _Slot(at, digest, next_at, None)
-        return _Slot(at, digest, next_at, Tally.from_packed(day, used, packed[_CHECKSUM.size + _SLOT.size : end]))
+        tally = Tally.from_packed(day, used, packed[_CHECKSUM.size + _SLOT.size : end])
+        tally.advance_ends = int.from_bytes(packed[_SLOT_BYTES - _ADVANCE_BYTES :], "little")
+        return _Slot(at, digest, next_at, tally)
 
     def _write(self, known: _Subject, slot: _Slot | None, tally: Tally) -> int:
         """Write the tally to its slot, to one of its chain that is over, or to a new one; its offset.
@@ -241,7 +245,7 @@ class FileCounters:
             if os.pwrite(self._file, packed, slot.at) != len(packed):
                 raise OSError("no room for a usage count")
             return slot.at
-        packed = _pack(known.digest, self._pointer(known.chain_at), tally).ljust(_SLOT_BYTES, b"\0")
+        packed = _pack(known.digest, self._pointer(known.chain_at), tally)
         if os.write(self._end, packed) != _SLOT_BYTES:
             raise OSError("no room for a usage count")
         at = os.lseek(self._end, 0, os.SEEK_CUR) - _SLOT_BYTES
@@ -257,7 +261,8 @@ def _subject(subject: str) -> _Subject:
 def _pack(digest: bytes, next_at: int, tally: Tally) -> bytes:
     sliding = tally.packed_sliding() if tally.buckets else b""
     body = _SLOT.pack(digest, next_at, tally.day, tally.used, len(sliding)) + sliding
-    return _CHECKSUM.pack(crc32(body)) + body
+    packed = (_CHECKSUM.pack(crc32(body)) + body).ljust(_SLOT_BYTES - _ADVANCE_BYTES, b"\0")
+    return packed + tally.advance_ends.to_bytes(_ADVANCE_BYTES, "little")
 
 
 def _open(folder: Path) -> int:
@@ -288,7 +293,7 @@ def _make(path: Path) -> None:
         file.seek(_SLOTS_AT)
         for number, (subject, tally) in enumerate(former_tallies(path.with_name(FORMER_FILE))):
             known, at = _subject(subject), _SLOTS_AT + number * _SLOT_BYTES
-            file.write(_pack(known.digest, chains.get(known.chain_at, 0), tally).ljust(_SLOT_BYTES, b"\0"))
+            file.write(_pack(known.digest, chains.get(known.chain_at, 0), tally))
             chains[known.chain_at] = at
         for chain_at, at in chains.items():
             file.seek(chain_at)
