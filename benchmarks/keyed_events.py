@@ -1,7 +1,7 @@
 """Requests a second of a keyed events call, against a bare ASGI application and against FastAPI doing the same.
 
-Goals: at least half of the bare application on the same server, at least five times FastAPI. Needs two cores and
-uses wrk where there is one. The first run makes a virtual environment for FastAPI in .venv/benchmarks.
+Goals: at least half of the bare application on the same server, at least five times FastAPI. Needs two cores. The
+first run makes a virtual environment for FastAPI in .venv/benchmarks.
 """
 
 import json
@@ -95,19 +95,17 @@ def compare(folder: Path, python: Path) -> dict[str, Any]:
             if json.loads(answered) != json.loads(body):
                 raise RuntimeError(f"{name} answers something else")
             sizes[name], pids[name] = len(answered), process.pid
-        return measured(
-            folder, [Server(name, pids[name], Target(ports[name], PATH, key, sizes[name])) for name in ports]
-        )
+        return measured([Server(name, pids[name], Target(ports[name], PATH, key, sizes[name])) for name in ports])
 
 
-def measured(folder: Path, servers: list[Server]) -> dict[str, Any]:
+def measured(servers: list[Server]) -> dict[str, Any]:
     ours = servers[0].target
     check_counting(ours)
     runs: dict[str, list[Run]] = {server.name: [] for server in servers}
     for number in range(ROUNDS):
         for server in servers:
             before, spent = used(ours), processor_seconds(server.pid)
-            load = saturate(server.target, SECONDS, folder)
+            load = saturate(server.target, SECONDS)
             spent = processor_seconds(server.pid) - spent
             print(f"round {number + 1}/{ROUNDS} {server.name}: {load.per_second:,.0f} requests/s", file=sys.stderr)
             runs[server.name].append(Run(load, spent / load.requests * 1e6))

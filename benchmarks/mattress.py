@@ -1,6 +1,6 @@
 """Requests a second of `GET /mattress/api/products?limit=20`, against a bare ASGI application with the same bytes.
 
-Goal: at least half of the bare application on the same server, allowance counted. Uses wrk where there is one.
+Goal: at least half of the bare application on the same server, allowance counted.
 """
 
 import json
@@ -39,16 +39,16 @@ def compare(folder: Path) -> dict[str, Any]:
         if answered != body:
             raise RuntimeError("the bare application answers something else")
         targets = {name: Target(port, PATH, key, len(body)) for name, port in ports.items()}
-        return measured(folder, targets, {"tollhouse": server.pid, "bare": bare.pid})
+        return measured(targets, {"tollhouse": server.pid, "bare": bare.pid})
 
 
-def measured(folder: Path, targets: dict[str, Target], pids: dict[str, int]) -> dict[str, Any]:
+def measured(targets: dict[str, Target], pids: dict[str, int]) -> dict[str, Any]:
     per_second: dict[str, list[float]] = {name: [] for name in targets}
     processor: dict[str, list[float]] = {name: [] for name in targets}
     for number in range(ROUNDS):
         for name, target in targets.items():
             spent = processor_seconds(pids[name])
-            load = saturate(target, SECONDS, folder)
+            load = saturate(target, SECONDS)
             processor[name].append((processor_seconds(pids[name]) - spent) / load.requests * 1e6)
             per_second[name].append(load.per_second)
             print(f"round {number + 1}/{ROUNDS} {name}: {load.per_second:,.0f} requests/s", file=sys.stderr)

@@ -127,7 +127,7 @@ def compare(folder: Path) -> dict[str, Any]:
             process = stack.enter_context(running(command, folder / f"{name}.log", **variables))
             _, body = first_answer(process, ports[name], "/json", {"Authorization": f"Bearer {key}"})
             targets[name], pids[name] = Target(ports[name], "/json", key, len(body)), process.pid
-        return measured(folder, targets, pids)
+        return measured(targets, pids)
 
 
 def used(target: Target) -> int:
@@ -151,7 +151,7 @@ def ratios(rates: dict[str, list[float]], others: Sequence[str]) -> list[float]:
     ]
 
 
-def measured(folder: Path, targets: dict[str, Target], pids: dict[str, int]) -> dict[str, Any]:
+def measured(targets: dict[str, Target], pids: dict[str, int]) -> dict[str, Any]:
     ours = targets["tollhouse"]
     held = asyncio.run(streams(pids["tollhouse"], ours.port, ours.key))
     before = used(ours)
@@ -161,7 +161,7 @@ def measured(folder: Path, targets: dict[str, Target], pids: dict[str, int]) -> 
     rates: dict[str, list[float]] = {name: [] for name in targets}
     for number in range(ROUNDS):
         for name, target in targets.items():
-            load = saturate(target, SECONDS, folder)
+            load = saturate(target, SECONDS)
             print(f"round {number + 1}/{ROUNDS} {name}: {load.per_second:,.0f} requests/s", file=sys.stderr)
             rates[name].append(load.per_second)
     of_bare = ratios(rates, BARE)

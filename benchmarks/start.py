@@ -51,7 +51,7 @@ def loaded(folder: Path, data_dir: Path, key: str) -> dict[str, Any]:
     with running(tollhouse(port, data_dir), folder / "tollhouse.log") as process:
         _, body = first_answer(process, port, PATH, {"Authorization": f"Bearer {key}"})
         idle = _megabytes(process.pid)
-        load = saturate(Target(port, PATH, key, len(body)), LOAD_SECONDS, folder)
+        load = saturate(Target(port, PATH, key, len(body)), LOAD_SECONDS)
         after = _megabytes(process.pid)
     return {
         "requests": load.requests,

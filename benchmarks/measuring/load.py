@@ -1,25 +1,16 @@
-"""Asking for one address again and again on loopback: as fast as may be with wrk, or exactly so many times."""
+"""Asking for one address again and again on loopback: as fast as may be, or exactly so many times."""
 
 import asyncio
 import re
-import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import msgspec
+import uvloop
 
 CONNECTIONS = 32
-LONGEST_HEAD = 4_096
 
-# Latencies are microseconds. The bytes include the heads.
-_SUMMARY = """done = function(summary, latency)
-  local e = summary.errors
-  io.write(string.format("SUMMARY %d %d %d %d %d %d\\n", summary.requests, summary.duration, summary.bytes,
-    e.connect + e.read + e.write + e.timeout + e.status, latency:percentile(50), latency:percentile(99)))
-end
-"""
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)\r\n", re.IGNORECASE)
 
 
@@ -41,84 +32,88 @@ class Load(msgspec.Struct):
     p99_ms: float
 
 
-def saturate(target: Target, seconds: int, folder: Path) -> Load:
+def saturate(target: Target, seconds: int) -> Load:
     """As many requests as the server answers in this time. RuntimeError when one is no 200 or has another length."""
-    if shutil.which("wrk"):
-        return _with_wrk(target, seconds, folder)
-    command = [
-        sys.executable,
-        __file__,
-        str(target.port),
-        target.path,
-        target.key,
-        str(target.body_bytes),
-        str(seconds),
-    ]
-    halves = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
-    loads = [msgspec.json.decode(half.communicate()[0], type=Load) for half in halves]
-    return Load(
-        sum(load.requests for load in loads),
-        sum(load.per_second for load in loads),
-        sum(load.p50_ms for load in loads) / len(loads),
-        max(load.p99_ms for load in loads),
-    )
+    command = [sys.executable, __file__, *map(str, msgspec.structs.astuple(target)), str(seconds)]
+    return msgspec.json.decode(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout, type=Load)
 
 
 def exactly(target: Target, requests: int) -> Load:
     """So many requests, each answer's status and length checked. RuntimeError when one is wrong."""
-    return asyncio.run(_asked(target, requests, None))
+    return uvloop.run(_request_all(target, requests, float("inf")))
 
 
-def _with_wrk(target: Target, seconds: int, folder: Path) -> Load:
-    script = folder / "summary.lua"
-    script.write_text(_SUMMARY, "utf-8")
-    command = ["wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds}s", "-s", str(script), "-H",
-               f"Authorization: Bearer {target.key}", f"http://127.0.0.1:{target.port}{target.path}"]  # fmt: skip
-    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=seconds + 20).stdout
-    line = next(line for line in output.splitlines() if line.startswith("SUMMARY"))
-    requests, microseconds, received, errors, p50, p99 = map(int, line.split()[1:])
-    if errors or not requests:
-        raise RuntimeError(f"{errors} of {requests} requests failed")
-    if not target.body_bytes < received / requests < target.body_bytes + LONGEST_HEAD:
-        raise RuntimeError(f"{received / requests:.0f} bytes an answer, {target.body_bytes} of body expected")
-    return Load(requests, requests / microseconds * 1e6, p50 / 1000, p99 / 1000)
-
-
-async def _asked(target: Target, requests: int | None, seconds: float | None) -> Load:
+async def _request_all(target: Target, requests: float, seconds: float) -> Load:
     """Until one of the two bounds is reached: requests in all, or seconds."""
     head = f"GET {target.path} HTTP/1.1\r\nhost: 127.0.0.1:{target.port}\r\nauthorization: Bearer {target.key}\r\n\r\n"
-    begun = time.perf_counter()
-    until = begun + seconds if seconds else float("inf")
-    shares = [requests // CONNECTIONS + (n < requests % CONNECTIONS) if requests else None for n in range(CONNECTIONS)]
-    waits = await asyncio.gather(*(_one_connection(target, head.encode(), share, until) for share in shares))
+    loop, begun = asyncio.get_running_loop(), time.perf_counter()
+    run = _Run(head.encode(), target.body_bytes, requests, begun + seconds)
+    connected = [
+        await loop.create_connection(lambda: _Connection(run), "127.0.0.1", target.port) for _ in range(CONNECTIONS)
+    ]
+    await asyncio.gather(*(connection.ended for _, connection in connected))
     taken = time.perf_counter() - begun
-    ordered = sorted(wait for each in waits for wait in each)
-    count = len(ordered)
+    ordered, count = sorted(run.waits), len(run.waits)
     return Load(count, count / taken, ordered[count // 2] * 1e3, ordered[count * 99 // 100] * 1e3)
 
 
-async def _one_connection(target: Target, asked: bytes, share: int | None, until: float) -> list[float]:
-    """The seconds that each answer took."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", target.port)
-    waits: list[float] = []
-    while (share is None or len(waits) < share) and time.perf_counter() < until:
-        sent = time.perf_counter()
-        writer.write(asked)
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = _LENGTH.search(head)
-        if not head.startswith(b"HTTP/1.1 200 ") or not length or int(length[1]) != target.body_bytes:
-            raise RuntimeError(f"wrong answer: {head.decode('latin-1').splitlines()[0]}, {length and length[1]!r}")
-        await reader.readexactly(target.body_bytes)
-        waits.append(time.perf_counter() - sent)
-    writer.close()
-    await writer.wait_closed()
-    return waits
+class _Run:
+    """What the connections share. `left` is how many requests are still to be sent."""
+
+    def __init__(self, head: bytes, body_bytes: int, left: float, until: float) -> None:
+        self.head, self.body_bytes, self.left, self.until = head, body_bytes, left, until
+        self.waits: list[float] = []
+
+
+class _Connection(asyncio.Protocol):
+    """Sends a request when the one before is answered: streams would take more of the processor than the server."""
+
+    def __init__(self, run: _Run) -> None:
+        self._run = run
+        self.ended = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+        self._send()
+
+    def data_received(self, data: bytes) -> None:
+        self._received += len(data)
+        if not self._expected:
+            self._begin += data
+            body_at = self._begin.find(b"\r\n\r\n") + 4
+            if body_at < 4:
+                return
+            length = _LENGTH.search(self._begin, 0, body_at)
+            if not self._begin.startswith(b"HTTP/1.1 200 ") or not length or int(length[1]) != self._run.body_bytes:
+                self._end(RuntimeError(f"wrong answer: {self._begin[:body_at].decode('latin-1')}"))
+                return
+            self._expected = body_at + self._run.body_bytes
+        if self._received >= self._expected:
+            self._run.waits.append(time.perf_counter() - self._sent)
+            self._send()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(error or RuntimeError("the server closed the connection"))
+
+    def _send(self) -> None:
+        self._sent = time.perf_counter()
+        if self._run.left <= 0 or self._sent >= self._run.until:
+            self._end()
+            return
+        self._run.left -= 1
+        self._begin, self._received, self._expected = b"", 0, 0
+        self._transport.write(self._run.head)
+
+    def _end(self, error: Exception | None = None) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(error) if error else self.ended.set_result(None)
+            self._transport.close()
 
 
 def main() -> None:
-    """One process of the generator of our own: PORT PATH KEY BODY_BYTES SECONDS."""
+    """The process of `saturate`: PORT PATH KEY BODY_BYTES SECONDS."""
     port, path, key, body_bytes, seconds = sys.argv[1:]
-    load = asyncio.run(_asked(Target(int(port), path, key, int(body_bytes)), None, float(seconds)))
+    load = uvloop.run(_request_all(Target(int(port), path, key, int(body_bytes)), float("inf"), float(seconds)))
     print(msgspec.json.encode(load).decode())
 
 
