@@ -25,32 +25,34 @@ MOST_WAITS = 3
 
 
 class _Allotment:
-    """Calls counted in advance, as so many requests of the day; `left` of them are not used.
+    """Calls counted in advance, as so many requests of the day; `remaining` of them are not used.
 
     It holds from `since` until before `until`, in seconds since 1970, within one bucket and one day. `verdict` is that
     of the call before them.
     """
 
-    __slots__ = ("calls", "left", "left_requests", "requests", "since", "until", "verdict", "windows")
+    __slots__ = ("calls", "remaining", "remaining_requests", "requests", "since", "until", "verdict", "windows")
 
     def __init__(self, verdict: Verdict, windows: Windows, since: float) -> None:
         self.verdict = verdict
         self.windows = windows
         self.since = since
         self.until = since + ALLOTMENT_SECONDS
-        self.calls = self.left = self.requests = self.left_requests = 0
+        self.calls = self.remaining = self.requests = self.remaining_requests = 0
 
     def holds(self, at: float) -> bool:
         return self.since <= at < self.until
 
     def has(self, requests: int, windows: Windows, now: float) -> bool:
-        return self.left > 0 and self.left_requests >= requests and self.holds(now) and self.windows == windows
+        return (
+            self.remaining > 0 and self.remaining_requests >= requests and self.holds(now) and self.windows == windows
+        )
 
     def use(self, calls: int, requests: int) -> Verdict:
         """Use so many calls. The verdict after them."""
-        self.left -= calls
-        self.left_requests -= requests
-        return _counted_more(self.verdict, self.calls - self.left, self.requests - self.left_requests)
+        self.remaining -= calls
+        self.remaining_requests -= requests
+        return _counted_more(self.verdict, self.calls - self.remaining, self.requests - self.remaining_requests)
 
     def take(self, tally: Tally, expected: int, requests: int) -> None:
         """Count up to so many more calls, of so many requests each. The tally has counted the call before them."""
@@ -64,8 +66,8 @@ class _Allotment:
         if sliding.remaining is not None:
             calls = min(calls, sliding.remaining // PART)
         if calls > 0:
-            self.calls = self.left = calls
-            self.requests = self.left_requests = calls * requests
+            self.calls = self.remaining = calls
+            self.requests = self.remaining_requests = calls * requests
             self.until = min(self.until, newest, day.resets_at, sliding.resets_at)
             tally.used += self.requests
             tally.buckets[-1] += calls
@@ -74,12 +76,12 @@ class _Allotment:
 
     def give_back(self, tally: Tally) -> None:
         """Release what is left."""
-        if self.left or self.left_requests:
-            release(tally, self.windows, self.since, clock.seconds(), self.left_requests, self.left)
+        if self.remaining or self.remaining_requests:
+            release(tally, self.windows, self.since, clock.seconds(), self.remaining_requests, self.remaining)
 
     def expected(self, now: float) -> int:
         """How many calls to take next: twice as many if they were used in time."""
-        return self.calls * 2 + 1 if self.holds(now) else max(0, self.calls - self.left)
+        return self.calls * 2 + 1 if self.holds(now) else max(0, self.calls - self.remaining)
 
 
 class AllotmentMeter(CounterMeter):
@@ -110,11 +112,11 @@ class AllotmentMeter(CounterMeter):
         own, now = self._allotments.get(reservation.subject), clock.seconds()
         if own is not None and own.holds(reservation.at) and own.has(0, reservation.windows, now):
             return own.use(-1, -reservation.requests)
-        return self._without_left(reservation.subject, await super().release(reservation))
+        return self._without_unused(reservation.subject, await super().release(reservation))
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
         """See Meter."""
-        return self._without_left(subject, await super().peek(subject, windows))
+        return self._without_unused(subject, await super().peek(subject, windows))
 
     async def close(self) -> None:
         """See Meter."""
@@ -149,9 +151,13 @@ class AllotmentMeter(CounterMeter):
             self._timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._end_some)
         return made.verdict, others_seconds
 
-    def _without_left(self, subject: str, verdict: Verdict) -> Verdict:
+    def _without_unused(self, subject: str, verdict: Verdict) -> Verdict:
         own = self._allotments.get(subject)
-        return _counted_more(verdict, -own.left, -own.left_requests) if own is not None and own.calls else verdict
+        return (
+            _counted_more(verdict, -own.remaining, -own.remaining_requests)
+            if own is not None and own.calls
+            else verdict
+        )
 
     def _end_some(self) -> None:
         """End the allotments whose time is over."""
@@ -167,7 +173,7 @@ class AllotmentMeter(CounterMeter):
     async def _give_back(self, allotments: Mapping[str, _Allotment]) -> None:
         """Release what is left of them. What the file does not take stays counted."""
         for subject, own in allotments.items():
-            if own.left or own.left_requests:
+            if own.remaining or own.remaining_requests:
                 with contextlib.suppress(Problem):
                     await self._counters.change(subject, own.give_back)
                 await asyncio.sleep(0)
