@@ -32,7 +32,7 @@ DATA = Path(__file__).parent / "data"
 OUTPUT = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/event_classifier.npz"
 CATEGORIES = ("battle", "protest", "economic", "political", "none")
 # Chosen on labels that train nothing: see data/event_classifier.md.
-THRESHOLDS = {"Battles": 0.5, "Protests": 0.42, "relevance": 0.68}
+THRESHOLDS = {"Battles": 0.5, "Protests": 0.42, "relevance": 0.7}
 
 # Vectors of unit length are multiplied by this, so that weights of size 1 decide.
 SCALE = 8.0
