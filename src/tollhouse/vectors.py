@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 # Longer texts count by their beginning, longer words not at all.
 TEXT_CHARS = 4_000
 WORD_CHARS = 100
-# Words whose pieces are remembered (some 10 MB), and texts that are embedded at a time.
-REMEMBERED_WORDS = 50_000
+# Words whose pieces are remembered (some 4 MB), and texts that are embedded at a time.
+REMEMBERED_WORDS = 20_000
 BATCH = 128
 
 # Han characters are words of their own; an underscore separates words.

@@ -11,7 +11,6 @@ They see whole publications only, whenever the writer stops.
     <layout>/current        the name of the newest publication
 """
 
-import ctypes
 import fcntl
 import os
 import secrets
@@ -26,6 +25,7 @@ from msgspec import Struct
 from tantivy import Index, IndexWriter, Schema, Searcher, TextAnalyzer
 
 from tollhouse.logs import logger
+from tollhouse.memory import return_free_memory
 
 log = logger("index")
 
@@ -171,9 +171,8 @@ class SharedIndex:
             self._publish_work(self.about)
         else:
             self.tidy()
-        # Filling an index needs twice its size, and glibc would keep it.
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).malloc_trim(0)
+        # Filling an index needs twice its size.
+        return_free_memory()
 
     def adopt(self, folder: Path) -> None:
         """Publish the folder of a snapshot, on the same file system, in place of everything before."""

@@ -66,7 +66,7 @@ def _case(words: Sequence[str]) -> str:
     return "headline" if len(letters) > 3 and raised > 0.8 * len(letters) else ""
 
 
-@lru_cache(maxsize=32768)
+@lru_cache(maxsize=8192)
 def _describe(word: str, case: str) -> tuple[str, str, str, str]:
     """A word in lower case, its shape, its ending, and the lists that contain it."""
     lower = word.lower()

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
+from functools import lru_cache
+from hashlib import blake2b
 from sys import intern
 
 import msgspec
@@ -181,8 +183,14 @@ def sighting(report: Report) -> Sighting:
         title=report.title,
         has_headline=report.has_headline,
         reported_at=report.first_reported_at,
-        countries=report.place.countries,
+        countries=_shared(tuple(report.place.countries.items())),
         places=report.place.places,
         killed=report.toll.killed,
-        row_keys=report.row_keys,
+        row_keys=tuple([int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) for key in report.row_keys]),
     )
+
+
+# Many reports say the same of countries, and a mapping takes 300 bytes.
+@lru_cache(maxsize=4096)
+def _shared(countries: tuple[tuple[str, float], ...]) -> Mapping[str, float]:
+    return dict(countries)

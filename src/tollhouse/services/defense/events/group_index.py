@@ -1,13 +1,13 @@
 """The live groups, the weights of words (TF-IDF of the stream itself), and which groups to compare with a new one."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from math import exp, log, sqrt
 from operator import itemgetter
 
 from msgspec import Struct
 
-from tollhouse.services.defense.events.occurrence import Group, Headline, sum_up
+from tollhouse.services.defense.events.occurrence import Group, Headline, total
 
 # Bounds of the groups that are compared with a new one, and of those looked at for each word: the latest.
 CANDIDATES = 16
@@ -37,6 +37,10 @@ class Stream(Struct):
     day: float = 0.0
 
 
+def _keys(group: Group) -> tuple[str | int, ...]:
+    return (*group.weights, *group.row_keys)
+
+
 class GroupIndex:
     """Groups by id, the most recently changed last; by headline; and by each of their words and provider rows."""
 
@@ -44,8 +48,8 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
-        # Most words have one user: a tuple takes a fifth of a dict's memory.
-        self._users: dict[str, dict[Group, None] | tuple[Group]] = {}
+        # Most words have one user: a tuple, shared by them, takes a fifth of a dict's memory.
+        self._users: dict[str | int, dict[Group, None] | tuple[Group]] = {}
 
     def count(self, headlines: Sequence[Headline]) -> None:
         """Count new headlines and their words, and weigh all live ones again if many came since the last time."""
@@ -65,12 +69,7 @@ class GroupIndex:
         stream.idf = {term: log((1 + stream.total) / (0.5 + n)) for term, n in stream.counts.items() if n > 1}
         stream.rare, stream.weighed = log((1 + stream.total) / 1.5), stream.total
         for group in self.groups.values():
-            for headline in group.headlines:
-                self.weigh(headline)
-            if len(group.headlines) == 1 and not group.composed:
-                group.weights = group.headlines[0].weights
-            else:
-                sum_up(group)
+            group.weights = total([self.weigh(headline) for headline in group.headlines] or [{}])
 
     def uncount(self, headline: Headline) -> None:
         """Take back a headline that no report carries any more."""
@@ -78,20 +77,21 @@ class GroupIndex:
             self.stream.counts[term] = self.stream.counts.get(term, 1) - 1
         self.stream.total -= 1
 
-    def weigh(self, headline: Headline) -> None:
-        """Set a headline's weights."""
+    def weigh(self, headline: Headline) -> Mapping[str, float]:
+        """The TF-IDF weights of a headline's words, of unit length."""
         idf, rare = self.stream.idf, self.stream.rare
         weights = {term: weight if (weight := idf.get(term, rare)) > 0.05 else 0.05 for term in headline.terms}
         length = sqrt(sum([weight * weight for weight in weights.values()])) or 1.0
-        headline.weights = {term: weight / length for term, weight in weights.items()}
+        return {term: weight / length for term, weight in weights.items()}
 
     def enter(self, group: Group) -> None:
         """Add a group, or a group that changed after `drop`."""
         self.groups[group.id] = group
-        for key in (*group.weights, *group.row_keys):
+        alone = (group,)
+        for key in _keys(group):
             users = self._users.get(key)
             if users is None:
-                self._users[key] = (group,)
+                self._users[key] = alone
             elif isinstance(users, tuple):
                 self._users[key] = {users[0]: None, group: None}
             else:
@@ -102,7 +102,7 @@ class GroupIndex:
     def drop(self, group: Group) -> None:
         """Remove a group; call it before the group changes."""
         del self.groups[group.id]
-        for key in (*group.weights, *group.row_keys):
+        for key in _keys(group):
             users = self._users[key]
             if isinstance(users, tuple):
                 del self._users[key]

@@ -3,15 +3,15 @@
 Sums give the mean similarity over all pairs of headlines exactly (average link), in whatever order groups grow.
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from math import exp, log1p, log2
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-Vector = NDArray[np.int8] | NDArray[np.float32]
+Vector = NDArray[np.float32]
 # Text vectors of headlines have unit length and are stored as integers.
 VECTOR_SCALE = 127
 
@@ -52,8 +52,7 @@ class Tuning(Struct, frozen=True):
 class Headline(Struct, eq=False, gc=False):
     """A distinct headline: what the reports that carry it say together. Headlines with one `key`, if any, are equal.
 
-    `terms` are its distinct words; none if the title was composed. `weights` are their TF-IDF weights, of unit length.
-    `vector` is its text vector; None for a title in letters other than Latin, of which the vectors know few words.
+    `terms` are its distinct words; none if the title was composed.
     `countries` are the mean over the reports. Days are counted from 1970.
     """
 
@@ -61,18 +60,18 @@ class Headline(Struct, eq=False, gc=False):
     reports: list[str]
     terms: tuple[str, ...]
     countries: Mapping[str, float] = {}
-    places: frozenset[str] = frozenset()
-    killed: frozenset[int] = frozenset()
-    row_keys: frozenset[str] = frozenset()
+    places: tuple[str, ...] = ()
+    killed: tuple[int, ...] = ()
+    row_keys: tuple[int, ...] = ()
     first_day: float = 0.0
     last_day: float = 0.0
-    weights: Mapping[str, float] = {}
-    vector: Vector | None = None
 
 
 class Group(Struct, eq=False, gc=False):
     """The headlines of an event, and their sums. `composed` are those without words, which do not count.
 
+    `weights` are the sums of the headlines' TF-IDF weights, each of unit length.
+    `vector` is the sum of the text vectors, None until it is needed.
     `placed` headlines name places, `counted` ones deaths. `absorbed` are ids of events that became part of this one.
     `was_settled` tells whether its id has been served.
     """
@@ -82,9 +81,9 @@ class Group(Struct, eq=False, gc=False):
     composed: list[Headline]
     weights: Mapping[str, float] = {}
     countries: Mapping[str, float] = {}
-    places: frozenset[str] = frozenset()
-    killed: frozenset[int] = frozenset()
-    row_keys: frozenset[str] = frozenset()
+    places: tuple[str, ...] = ()
+    killed: tuple[int, ...] = ()
+    row_keys: tuple[int, ...] = ()
     placed: int = 0
     counted: int = 0
     first_day: float = 0.0
@@ -94,41 +93,48 @@ class Group(Struct, eq=False, gc=False):
     was_settled: bool = False
 
 
-def build_group(identity: str, headlines: Iterable[Headline]) -> Group:
+# Gives the weights of a headline's words.
+Weigh = Callable[[Headline], Mapping[str, float]]
+# Gives the text vector of a headline in integers; zeros for a title in letters other than Latin, of which the vectors
+# know few words.
+ReadVector = Callable[[Headline], Vector]
+
+
+def build_group(identity: str, headlines: Iterable[Headline], weigh: Weigh) -> Group:
     """A group of headlines (at least one)."""
     group = Group(identity, [], [])
     for headline in headlines:
         (group.headlines if headline.terms else group.composed).append(headline)
-    sum_up(group)
+    sum_up(group, weigh)
     return group
 
 
-def sum_up(group: Group) -> None:
+def sum_up(group: Group, weigh: Weigh) -> None:
     """Compute the sums of a group again from its headlines. A group of one shares the headline's."""
     headlines = [*group.headlines, *group.composed]
-    group.weights = total([headline.weights for headline in headlines])
-    group.vector = _vector_total([headline.vector for headline in headlines])
+    group.weights = total([weigh(headline) for headline in headlines])
     group.countries = total([headline.countries for headline in headlines])
-    group.places = _union([headline.places for headline in headlines])
-    group.killed = _union([headline.killed for headline in headlines])
-    group.row_keys = _union([headline.row_keys for headline in headlines])
+    group.places = union([headline.places for headline in headlines])
+    group.killed = union([headline.killed for headline in headlines])
+    group.row_keys = union([headline.row_keys for headline in headlines])
     group.placed = sum([bool(headline.places) for headline in headlines])
     group.counted = sum([bool(headline.killed) for headline in headlines])
     group.first_day = min([headline.first_day for headline in headlines])
     group.last_day = max([headline.last_day for headline in headlines])
 
 
-def absorb(group: Group, other: Group) -> None:
+def absorb(group: Group, other: Group, read: ReadVector) -> None:
     """Add the headlines and sums of another group to a group."""
+    if group.vector is not None:
+        group.vector = group.vector + _vector(other, read)
     group.headlines += other.headlines
     group.composed += other.composed
     group.absorbed += other.absorbed
     group.weights = total([group.weights, other.weights])
-    group.vector = _vector_total([group.vector, other.vector])
     group.countries = total([group.countries, other.countries])
-    group.places = _union([group.places, other.places])
-    group.killed = _union([group.killed, other.killed])
-    group.row_keys = _union([group.row_keys, other.row_keys])
+    group.places = union([group.places, other.places])
+    group.killed = union([group.killed, other.killed])
+    group.row_keys = union([group.row_keys, other.row_keys])
     group.placed += other.placed
     group.counted += other.counted
     group.first_day = min(group.first_day, other.first_day)
@@ -146,20 +152,16 @@ def total(parts: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
     return sums
 
 
-_EMPTY: frozenset[Any] = frozenset()
+def union(parts: Sequence[tuple[Member, ...]]) -> tuple[Member, ...]:
+    """The members of all parts, each once; a single part itself. A set takes five times a tuple's memory."""
+    return parts[0] if len(parts) == 1 else tuple(dict.fromkeys([member for part in parts for member in part]))
 
 
-def distinct(members: Sequence[Member]) -> frozenset[Member]:
-    """The members as a set; most are empty, and all empty ones are one object."""
-    return frozenset(members) if members else _EMPTY
+def _are_disjoint(one: tuple[Member, ...], other: tuple[Member, ...]) -> bool:
+    return not (one and other) or set(one).isdisjoint(other)
 
 
-def _union(parts: Sequence[frozenset[Member]]) -> frozenset[Member]:
-    """The members of all parts; a single part itself."""
-    return parts[0] if len(parts) == 1 else distinct([member for part in parts for member in part])
-
-
-def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
+def agreement(one: Group, other: Group, crowd: float, tuning: Tuning, read: ReadVector) -> float:
     """How much two groups agree, 1 if just enough to be one event. `crowd` is the headlines about that time."""
     pairs = len(one.headlines) * len(other.headlines)
     if not pairs:
@@ -167,7 +169,7 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
     shared = _dot(one.weights, other.weights)
     sizes = sorted((len(one.headlines), len(other.headlines)))
     if sizes[0] == 1 and sizes[1] >= tuning.leading and not _conflict(one, other):
-        shared += tuning.meaning * max(0.0, _likeness(one, other) - tuning.unlike * pairs)
+        shared += tuning.meaning * max(0.0, _likeness(one, other, read) - tuning.unlike * pairs)
     words = shared / pairs * (1 + tuning.size * log2(min(pairs, tuning.most_pairs)))
     apart = max(0.0, one.first_day - other.last_day, other.first_day - one.last_day)
     likeness = words / (tuning.least + tuning.crowd * log1p(crowd) + tuning.apart * log1p(apart))
@@ -176,35 +178,34 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning) -> float:
     reports = (len(one.headlines) + len(one.composed)) * (len(other.headlines) + len(other.composed))
     known = sum(one.countries.values()) * sum(other.countries.values())
     evidence = -tuning.other_country * (known - _dot(one.countries, other.countries)) / reports
-    if one.places.isdisjoint(other.places):
+    if _are_disjoint(one.places, other.places):
         evidence -= tuning.other_places * one.placed * other.placed / reports
-    if one.killed.isdisjoint(other.killed):
+    if _are_disjoint(one.killed, other.killed):
         evidence -= tuning.other_killed * one.counted * other.counted / reports
-    if not one.row_keys.isdisjoint(other.row_keys):
+    if not _are_disjoint(one.row_keys, other.row_keys):
         evidence += tuning.rows
     return likeness * exp(evidence)
 
 
-def _vector_total(vectors: Sequence[Vector | None]) -> Vector | None:
-    known = [vector for vector in vectors if vector is not None]
-    if len(known) < 2:
-        return known[0] if known else None
-    sums: NDArray[np.float32] = np.array(known, np.float32).sum(axis=0)
-    return sums
-
-
 def _conflict(one: Group, other: Group) -> bool:
     """Whether both name places, or numbers of deaths, and none in common."""
-    return (bool(one.placed and other.placed) and one.places.isdisjoint(other.places)) or (
-        bool(one.counted and other.counted) and one.killed.isdisjoint(other.killed)
+    return (bool(one.placed and other.placed) and _are_disjoint(one.places, other.places)) or (
+        bool(one.counted and other.counted) and _are_disjoint(one.killed, other.killed)
     )
 
 
-def _likeness(one: Group, other: Group) -> float:
+def _likeness(one: Group, other: Group, read: ReadVector) -> float:
     """The sum of the cosines of their headlines' vectors over all pairs."""
-    if one.vector is None or other.vector is None:
-        return 0.0
-    return float(one.vector.astype(np.float32) @ other.vector.astype(np.float32)) / VECTOR_SCALE**2
+    return float(_vector(one, read) @ _vector(other, read)) / VECTOR_SCALE**2
+
+
+def _vector(group: Group, read: ReadVector) -> Vector:
+    """The sum of the headlines' vectors, remembered for groups of several: most groups never need it."""
+    if len(group.headlines) == 1:
+        return read(group.headlines[0])
+    if group.vector is None:
+        group.vector = np.sum([read(headline) for headline in group.headlines], axis=0)
+    return group.vector
 
 
 def _dot(one: Mapping[str, float], other: Mapping[str, float]) -> float:

@@ -23,12 +23,13 @@ from tollhouse.services.defense.events.occurrence import (
     Group,
     Headline,
     Tuning,
+    Vector,
     absorb,
     agreement,
     build_group,
-    distinct,
     sum_up,
     total,
+    union,
 )
 from tollhouse.services.defense.events.report import event_id
 from tollhouse.services.defense.ingest.page_title import has_foreign_letters
@@ -52,8 +53,8 @@ class Sighting(Struct, frozen=True, gc=False):
     """What one report says, as far as resolution needs it.
 
     `id` is the report's. `countries` are weights by alpha-2 code with a sum of at most 1; `places` are names below
-    country level. `row_keys` name provider rows by day, code, actors and place; rows without two actors or a city
-    identify nothing and are left out. `row_keys` are sorted.
+    country level. `row_keys` are hashes of what names a provider row: day, code, actors and place; rows without two
+    actors or a city identify nothing and are left out.
     """
 
     id: str
@@ -64,7 +65,7 @@ class Sighting(Struct, frozen=True, gc=False):
     countries: Mapping[str, float] = {}
     places: tuple[str, ...] = ()
     killed: int | None = None
-    row_keys: tuple[str, ...] = ()
+    row_keys: tuple[int, ...] = ()
 
 
 class Resolved(Struct, frozen=True):
@@ -107,6 +108,7 @@ class Resolver:
         self._reports: dict[str, Sighting] = {}
         self._headline_of: dict[str, Headline] = {}
         self._by_key: dict[str, Headline] = {}
+        self._vectors: dict[Headline, Vector] = {}
         self._retired: set[str] = set()
         self._changed: set[str] = set()
         self._merged: dict[str, str] = {}
@@ -179,12 +181,8 @@ class Resolver:
         self._reports = {sighting.id: sighting for sighting in state.reports}
         self._index.stream = state.stream
         stored = [(group, [self._read(reports) for reports in group.headlines]) for group in state.groups]
-        headlines = [headline for _, own in stored for headline in own]
-        self._embed(headlines)
-        for headline in headlines:
-            self._index.weigh(headline)
         for group, own in stored:
-            live = build_group(group.id, own)
+            live = build_group(group.id, own, self._index.weigh)
             live.absorbed, live.was_settled = group.absorbed, True
             self._retired.update(group.absorbed)
             self._index.enter(live)
@@ -206,12 +204,11 @@ class Resolver:
             self._headline_of[sighting.id] = original
             self._sum_reports(original)
         for group in copied:
-            sum_up(group)
+            sum_up(group, self._index.weigh)
             self._index.enter(group)
-        self._embed(headlines)
+        # All at once is faster.
+        self._vectors = dict(zip(headlines, self._embed(headlines), strict=True))
         self._index.count(headlines)
-        for headline in headlines:
-            self._index.weigh(headline)
         fresh = [self._begin(headline) for headline in headlines]
         self._merge_all([group for group in fresh if group.headlines])
         for headline in headlines:
@@ -233,13 +230,16 @@ class Resolver:
             self._by_key[key] = headline
         return headline
 
-    def _embed(self, headlines: Iterable[Headline]) -> None:
-        """Set the text vectors of headlines, all at once, which is faster."""
-        titles = {one: self._reports[one.reports[0]].title for one in headlines if one.terms}
-        legible = [one for one, title in titles.items() if not has_foreign_letters(title)]
-        vectors = np.rint(title_vectors([titles[one] for one in legible]) * VECTOR_SCALE).astype(np.int8)
-        for one, vector in zip(legible, vectors, strict=True):
-            one.vector = vector
+    def _embed(self, headlines: Sequence[Headline]) -> list[Vector]:
+        titles = [self._reports[headline.reports[0]].title for headline in headlines]
+        vectors = np.rint(title_vectors(titles) * VECTOR_SCALE)
+        vectors[[has_foreign_letters(title) for title in titles]] = 0
+        return list(vectors)
+
+    def _vector(self, headline: Headline) -> Vector:
+        """The text vector of a headline: that of a headline of the current batch is known."""
+        known = self._vectors.get(headline)
+        return self._embed([headline])[0] if known is None else known
 
     def _sum_reports(self, headline: Headline) -> None:
         reports = [self._reports[identity] for identity in headline.reports]
@@ -247,9 +247,9 @@ class Resolver:
         headline.countries = (
             countries if len(reports) == 1 else {key: countries[key] / len(reports) for key in countries}
         )
-        headline.places = distinct([place for report in reports for place in report.places])
-        headline.killed = distinct([report.killed for report in reports if report.killed is not None])
-        headline.row_keys = distinct([key for report in reports for key in report.row_keys])
+        headline.places = union([report.places for report in reports])
+        headline.killed = tuple(sorted({report.killed for report in reports if report.killed is not None}))
+        headline.row_keys = union([report.row_keys for report in reports])
         days = [_days(report.reported_at) for report in reports]
         headline.first_day, headline.last_day = min(days), max(days)
 
@@ -260,7 +260,7 @@ class Resolver:
         while identity in self._index.groups or identity in self._retired:
             number += 1
             identity = f"conflict_{sha256(f'{url} {number}'.encode()).hexdigest()[:16]}"
-        group = build_group(identity, [headline])
+        group = build_group(identity, [headline], self._index.weigh)
         self._index.enter(group)
         return group
 
@@ -290,7 +290,7 @@ class Resolver:
         """The pairs that agree enough to merge. Those that may do so later become neighbours."""
         pairs: list[_Pair] = []
         for other in others:
-            score = agreement(group, other, self._index.stream.crowd, self._tuning)
+            score = agreement(group, other, self._index.stream.crowd, self._tuning, self._vector)
             if score >= FEEBLE:
                 neighbours[group][other] = None
                 neighbours.setdefault(other, {})[group] = None
@@ -304,7 +304,7 @@ class Resolver:
         survivor, gone = sorted((one, other), key=lambda g: (not g.was_settled, g.first_day, -len(g.headlines), g.id))
         self._index.drop(survivor)
         self._index.drop(gone)
-        absorb(survivor, gone)
+        absorb(survivor, gone, self._vector)
         gone.headlines, gone.composed = [], []
         self._index.enter(survivor)
         if gone.was_settled:
@@ -335,8 +335,9 @@ class Resolver:
             self._index.uncount(headline)
             self._forget(headline)
             (group.headlines if headline.terms else group.composed).remove(headline)
+            group.vector = None
         if group.headlines or group.composed:
-            sum_up(group)
+            sum_up(group, self._index.weigh)
             self._index.enter(group)
             self._changed.add(group.id)
         else:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.memory import return_free_memory
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events import event_set, report
 from tollhouse.services.defense.events.event import StoredEvent
@@ -43,7 +44,9 @@ log = logger("news")
 
 CHECK_EVERY_SECONDS = 1.0
 # Limits memory: a day's packed stories are as large as the unpacked ones.
-ROWS_PER_WRITE = 1_000
+ROWS_PER_WRITE = 250
+# An update of this many reports returns memory to the system after each part.
+MANY_REPORTS = 5_000
 # Stored history is resolved in steps of this length.
 STEP = timedelta(hours=6)
 
@@ -379,14 +382,19 @@ def _build(update: _Update) -> _Built:
     stored = ((report, body) for body in changes.reports if (report := packed.read(body)).id not in again)
     own = zip(read, packed.pack(list(map(msgspec.json.encode, read))), strict=True)
     pages: list[ReportedArticle] = []
+    tidy = return_free_memory if len(changes.reports) >= MANY_REPORTS else lambda: None
+    tidy()
     ended = events.update(_with_pages(chain(stored, own), pages), as_of - RETENTION)
+    tidy()
     state.builder.add([*changes.articles, *pages])
     state.builder.expire(as_of)
+    tidy()
     counted = {event_id: with_fatalities(it, state.window.fatalities) for event_id, it in events.events.items()}
     snapshot = state.builder.snapshot(as_of, counted, events.articles())
     built = _Built(read, {}, {}, ended, snapshot)
     for event_id in events.events:
         _link(event_id, snapshot.links[event_id], state, built)
+    tidy()
     log.debug("built", reports=len(pages), events=len(built.events), seconds=round(clock.seconds() - started, 3))
     return built
 

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -102,8 +103,8 @@ def page_of_report(report: Report) -> ReportedArticle:
         id=report.article_id,
         url=report.url,
         title=title,
-        publisher=report.publisher,
-        family=report.family,
+        publisher=intern(report.publisher),
+        family=intern(report.family),
         published=report.first_reported_at,
         source="gdelt",
     )

@@ -4,7 +4,8 @@ A wording is a distinct title and text: copies of it are further articles, but n
 unit length and are stored as integers, so that the sums of a cluster are exact whatever the order of additions.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import log, log2
 
@@ -47,10 +48,13 @@ class Frequencies:
             else:
                 del of[term]
 
-    def weights(self, counts: Mapping[str, int]) -> bytes:
+    def weights(self, terms: Sequence[str]) -> bytes:
         """The vector of a text's terms: logarithmic frequency times rarity, of unit length, in integers from 1."""
         of, total = self.of, self.wordings + UNSEEN
-        raw = [(1 + log(count) if count > 1 else 1.0) * log(total / of.get(term, 1)) for term, count in counts.items()]
+        raw = [
+            (1 + log(count) if count > 1 else 1.0) * log(total / of.get(term, 1))
+            for term, count in Counter(terms).items()
+        ]
         length = sum([weight * weight for weight in raw]) ** 0.5
         return bytes([max(1, round(TERM_SCALE * weight / length)) for weight in raw]) if length else b"\1" * len(raw)
 
@@ -58,15 +62,16 @@ class Frequencies:
 class Wording(Struct, eq=False, gc=False):
     """A distinct title and text and its articles' times of publication by id, in order of arrival.
 
-    `text` and `text_weights` are empty where the title is all there is or the whole is short; a long title alone is its
-    own text. `static` has one byte per dimension, none if no word is known.
+    A term that is used twice is listed twice. `text` and `text_weights` are empty where the title is all there is or
+    the whole is short; a long title alone is its own text. `static` has one byte per dimension, none if no word is
+    known.
     """
 
     key: int
     title: str
     text: str
-    counts: Mapping[str, int]
-    text_counts: Mapping[str, int]
+    title_terms: tuple[str, ...]
+    text_terms: tuple[str, ...]
     serials: Mapping[str, str]
     static: bytes
     weights: bytes = b""
@@ -74,11 +79,11 @@ class Wording(Struct, eq=False, gc=False):
     articles: dict[str, datetime] = {}
 
     def terms(self) -> set[str]:
-        return self.counts.keys() | self.text_counts.keys()
+        return {*self.title_terms, *self.text_terms}
 
     def weigh(self, frequencies: Frequencies) -> None:
-        self.weights = frequencies.weights(self.counts)
-        self.text_weights = frequencies.weights(self.text_counts)
+        self.weights = frequencies.weights(self.title_terms)
+        self.text_weights = frequencies.weights(self.text_terms)
 
 
 class Cluster(Struct, eq=False, gc=False):
@@ -116,8 +121,8 @@ class Cluster(Struct, eq=False, gc=False):
         self.title, self.text = {}, {}
         for wording in self.wordings.values():
             wording.weigh(frequencies)
-            _add(self.title, wording.counts, wording.weights, 1)
-            _add(self.text, wording.text_counts, wording.text_weights, 1)
+            _add(self.title, wording.title_terms, wording.weights, 1)
+            _add(self.text, wording.text_terms, wording.text_weights, 1)
 
     def conflicts_with(self, other: "Cluster") -> bool:
         """Whether both have serial numbers with one label and none in common."""
@@ -131,9 +136,9 @@ class Cluster(Struct, eq=False, gc=False):
         if size := len(self.wordings):
             self.size = size
             self.rank = (1 + TITLE_SIZE * log2(size)) / size
-        _add(self.title, wording.counts, wording.weights, step)
-        if wording.text_counts:
-            _add(self.text, wording.text_counts, wording.text_weights, step)
+        _add(self.title, wording.title_terms, wording.weights, step)
+        if wording.text_terms:
+            _add(self.text, wording.text_terms, wording.text_weights, step)
             self.long += step
         if wording.static:
             added = np.frombuffer(wording.static, np.int8).astype(np.float32)
@@ -147,8 +152,8 @@ class Cluster(Struct, eq=False, gc=False):
                     del self.serials[label]
 
 
-def _add(sums: dict[str, int], counts: Mapping[str, int], weights: bytes, step: int) -> None:
-    for term, weight in zip(counts, weights, strict=True):
+def _add(sums: dict[str, int], terms: Sequence[str], weights: bytes, step: int) -> None:
+    for term, weight in zip(dict.fromkeys(terms), weights, strict=True):
         if total := sums.get(term, 0) + weight * step:
             sums[term] = total
         else:
@@ -192,15 +197,15 @@ class Index:
     """Clusters by term, the last that grew last."""
 
     def __init__(self) -> None:
-        # Most terms are of one cluster: a tuple takes a fifth of a dict's memory.
+        # Most terms are of one cluster: a tuple, shared by them, takes a fifth of a dict's memory.
         self.clusters: dict[str, dict[Cluster, None] | tuple[Cluster]] = {}
 
     def add(self, cluster: Cluster, terms: Iterable[str]) -> None:
-        clusters = self.clusters
+        clusters, alone = self.clusters, (cluster,)
         for term in terms:
             users = clusters.get(term)
             if users is None:
-                clusters[term] = (cluster,)
+                clusters[term] = alone
             elif isinstance(users, dict):
                 users.pop(cluster, None)
                 users[cluster] = None

@@ -7,6 +7,7 @@ merge if they turn out to be one story. Only clusters that share rare words or d
 compared. The result depends on no clock, randomness or hash order.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from hashlib import blake2b
@@ -373,4 +374,5 @@ def read_wording(article_id: str, title: str, text: str, vector: Vector) -> Word
     same = " ".join(words(whole.casefold())) if text_counts or counts else f"\n{article_id}"
     key = int.from_bytes(blake2b(same.encode(), digest_size=8).digest(), "big")
     static = np.rint(vector * STATIC_SCALE).astype(np.int8).tobytes() if vector.any() else b""
-    return Wording(key, title, text, counts or text_counts, text_counts, serials(title), static)
+    title_terms, text_terms = (tuple(Counter(terms).elements()) for terms in (counts or text_counts, text_counts))
+    return Wording(key, title, text, title_terms, text_terms, serials(title), static)
