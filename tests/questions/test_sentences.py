@@ -58,3 +58,23 @@ def test_an_unknown_word_that_the_question_may_need_is_not_left_out(text: str):
 
 def test_an_exclusion_without_a_question_before_is_refused():
     assert isinstance(read_question("and without Japan?", LIBRARY, now=NOW), Refusal)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "my barber asks which authors are from Japan",
+        "settle a wager, which authors are from Japan",
+        "my barber and I wonder which authors are from Japan, honestly",
+    ],
+)
+def test_words_around_a_question_are_left_out_and_named(said):
+    first, second = (read_question(text, LIBRARY, now=NOW) for text in (said, "which authors are from Japan"))
+    assert isinstance(first, Reading), first
+    assert isinstance(second, Reading)
+    assert bare(first.query.rows.where) == bare(second.query.rows.where)
+
+
+@pytest.mark.parametrize("said", ["which zorbly authors are women", "which authors are women, zorbly without prizes"])
+def test_words_that_may_matter_are_not_left_out(said):
+    assert isinstance(read_question(said, LIBRARY, now=NOW), Refusal)

@@ -43,7 +43,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
 )
-from tollhouse.questions.sentences import focused, with_orders, with_quoted_words, without_ellipsis
+from tollhouse.questions.sentences import focused, questions_within, with_orders, with_quoted_words, without_ellipsis
 from tollhouse.questions.spelling import LINKED, Corrections, as_typed, understood_best
 from tollhouse.questions.vocabulary import Attribute, Operation
 from tollhouse.questions.years import with_years
@@ -112,9 +112,15 @@ def _read_spelled(linked: Linked, linker: Linker, before: Query | None) -> Readi
     plain = with_plain_forms(with_years(linked, linker), linker)
     linked = with_quoted_words(focused(with_orders(plain)), linker)
     reading = read_linked(linked, linker, before)
-    if isinstance(reading, Refusal) and reading.reason == "unknown_words":
-        return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
-    return reading
+    if not isinstance(reading, Refusal) or reading.reason not in ("unknown_words", "not_in_data"):
+        return reading
+    for question, around in questions_within(linked):
+        within = read_linked(question, linker, before)
+        if isinstance(within, Reading) and not isinstance(within.query, Open):
+            return replace(within, ignored=(*around, *within.ignored))
+    if reading.reason == "not_in_data":
+        return reading
+    return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
 
 
 def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> Reading | Refusal:

@@ -1,6 +1,6 @@
 """Which part of a text is the question: what is said around it changes nothing, but may say what "it" stands for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -13,9 +13,10 @@ _ASKS = (
     "sum", "share", "compare", "difference", "happened", "summary", "timeline", "most", "least",
 )  # fmt: skip
 _WISHES = ("need", "want", "like", "wish", "wonder", "know", "wondering")
-# So many words lead in at most, and so many end a question that ask for consent.
-MOST_LED_IN = 6
-MOST_TAGGED = 3
+# So many clauses are tried as the question.
+MOST_CLAUSES = 16
+# Words outside of the question may not be any of these.
+_CARRIED: tuple[Role, ...] = ("value", "range", "extreme", "number", "ordinal", "time", "operation", "transitive")
 _DASHES = ("-", "\u2013", "\u2014")
 _LINKING = ("as", "of", "to", "in", "about")
 _OF = Item("of", (Meaning("function", "of"),), 0, 0)
@@ -125,6 +126,40 @@ def _start_of_order(items: Sequence[Item]) -> int:
     return start
 
 
+def questions_within(linked: Linked) -> Iterator[tuple[Linked, tuple[str, ...]]]:
+    """The clauses of a text that may be its question, longest first, each with the words around it.
+
+    What stands around it must say nothing of the data: no name, number, time, order or denial, and no verb or noun of
+    it unless the one who asks speaks of themselves. "My editor wants to know who supplies AMD, cheers".
+    """
+    items = linked.items
+    marks = {place for place, item in enumerate(items) if item.says(*_ENDS, ",", *_DASHES) and not item.find(*_LINKS)}
+    starts = {0, *(place + 1 for place in marks)}
+    starts |= {place for place, item in enumerate(items) if item.says(*_ASKS) and not item.says("most", "least")}
+    spans = [(start, end) for start in starts for end in (*marks, len(items)) if start < end]
+    for start, end in sorted(spans, key=lambda span: (span[0] - span[1], span[0]))[:MOST_CLAUSES]:
+        outside = (items[:start], items[end:])
+        said = [item for part in outside for item in part if not item.find("mark")]
+        is_known = not any(item.find("unknown", "unavailable") for item in items[start:end])
+        if said and is_known and all(map(_says_nothing, outside)):
+            yield replace(linked, items=items[start:end]), tuple(item.text for item in said)
+
+
+def _says_nothing(items: Sequence[Item]) -> bool:
+    """Whether words around a question cannot change its answer."""
+    if any(item.find(*_CARRIED) or item.says(*NEGATIONS) for item in items):
+        return False
+    if any(_may_be_name(items, place) for place, item in enumerate(items) if item.find("unknown")):
+        return False
+    for place, item in enumerate(items):
+        # "My boss", "I am a journalist": what the data does not have may say who asks.
+        before = next((each for each in reversed(items[:place]) if not each.says("all", "be")), None)
+        if item.find("unavailable") and (before is None or not before.says("i")):
+            return False
+    has_words = any(item.find("kind", "party", "verb", "attribute") for item in items)
+    return any(item.says("i") for item in items) or not has_words
+
+
 def _is_direct(item: Item) -> bool:
     """Relations are direct where nothing else is said."""
     return item.says("direct") and item.find(*_LINKS) is None
@@ -173,54 +208,14 @@ def _is_filter(item: Item) -> bool:
 
 def _without_asides(sentence: list[Item], named: Item | None) -> list[Item]:
     """The sentence without a lead-in such as "strictly speaking,", and with the name in the place of its pronoun."""
-    wish = _end_of_wish(sentence)
-    named = next((item for item in sentence[:wish] if item.is_name), named)
-    sentence = sentence[wish:]
-    clauses = _split(sentence[_end_of_lead_in(sentence) :], (",",))
+    clauses = _split(sentence, (",",))
     while len(clauses) > 1 and not any(item.find(*_LINKS) for item in clauses[0]) and _is_aside(clauses[0]):
         del clauses[0]
-    while len(clauses) > 1 and _is_tag(clauses[-1]):
-        del clauses[-1]
     sentence = [item for clause in clauses for item in clause]
     if named is None or any(item.is_name for item in sentence):
         return sentence
     place = next((place for place, item in enumerate(sentence) if item.says("it")), None)
     return sentence if place is None else [*sentence[:place], named, *sentence[place + 1 :]]
-
-
-def _end_of_lead_in(sentence: Sequence[Item]) -> int:
-    """Where the question begins after a few words that say nothing of the data: "any idea which …"."""
-    for place, item in enumerate(sentence[:MOST_LED_IN]):
-        if item.find(*_LINKS) or item.says(*NEGATIONS) or _may_be_name(sentence, place):
-            return 0
-        if item.says(*_ASKS) and not item.says("filler"):
-            return place if any(each.find("unknown") for each in sentence[:place]) else 0
-    return 0
-
-
-def _is_tag(clause: Sequence[Item]) -> bool:
-    """Whether a clause only asks for consent: "right?", "isn't it?"."""
-    said = [item for item in clause if not item.find("mark")]
-    if not said or any(item.find(*_LINKS) or item.says(*_ASKS) or item.says("descending") for item in said):
-        return False
-    is_short = len(said) == 1 and said[0].find("unknown") is not None and said[0].text.islower()
-    return is_short or (len(said) <= MOST_TAGGED and said[0].says("be", "do", "have") and said[-1].says("it", "those"))
-
-
-def _end_of_wish(sentence: Sequence[Item]) -> int:
-    """Where the question begins after who asks and wishes: "I'm a reporter and need the number of …"; 0 without."""
-    if not sentence[0].says("i"):
-        return 0
-    for place in range(1, len(sentence) - 1):
-        if sentence[place].says("and", ",") and not sentence[place].find(*_LINKS):
-            following = range(place + 1, min(place + 4, len(sentence)))
-            wish = next((at for at in following if _last_word(sentence[at]) in _WISHES), None)
-            is_question = any(item.says(*_ASKS) or item.find("kind", "party") for item in sentence[:place])
-            if wish is not None and not is_question:
-                while wish < len(sentence) and _last_word(sentence[wish]) in (*_WISHES, "to"):
-                    wish += 1
-                return wish
-    return 0
 
 
 def _last_word(item: Item) -> str:
