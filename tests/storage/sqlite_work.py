@@ -2,19 +2,21 @@
 
 from typing import Any
 
-from sqlalchemy import event
-
-from tollhouse.storage.database import Database
+from sqlalchemy import Engine, event
 
 GRAIN = 10
 
 
 class SqliteWork:
-    """Counts the steps of all connections of a database, which has none yet."""
+    """Counts the steps of all connections that an engine, or every engine, opens from now on."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, engine: Engine | type[Engine]) -> None:
         self.steps = 0
-        event.listen(database._engine.sync_engine, "connect", self._follow)
+        self._engine = engine
+        event.listen(engine, "connect", self._follow)
+
+    def end(self) -> None:
+        event.remove(self._engine, "connect", self._follow)
 
     def _follow(self, connection: Any, _record: Any) -> None:
         connection.run_async(lambda driver: driver.set_progress_handler(self._count, GRAIN))

@@ -238,7 +238,10 @@ async def newest_calls(connection: AsyncConnection, limit: int, matching: CallFi
         query = query.where(or_(*parts))
     if matching.code:
         query = query.where(recent.c.code == matching.code)
-    return list(await connection.execute(query))
+    # An index has each of them in order, and not both together.
+    served = await connection.execute(query.where(recent.c.is_refused.is_(False)))
+    refused = await connection.execute(query.where(recent.c.is_refused.is_(True)))
+    return sorted([*served, *refused], key=lambda call: (-call.at, call.id))[:limit]
 
 
 async def delete_old(transaction: Transaction, now: float) -> None:

@@ -34,7 +34,7 @@ async def write(database, rows=(), removed=()):
 
 async def steps_by_task(folder, size):
     database = open_database(Settings(data_dir=str(folder)))
-    work = SqliteWork(database)
+    work = SqliteWork(database._engine.sync_engine)
     await migrate(database)
     rows = [row(number, number % 190) for number in range(size)]
     await write(database, rows)

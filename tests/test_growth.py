@@ -1,0 +1,121 @@
+"""Documented requests and the operator's pages do not read all stored rows: the work of SQLite at three sizes."""
+
+import asyncio
+from datetime import timedelta
+from math import log
+from typing import Any
+
+import msgspec
+from sqlalchemy import Engine, LargeBinary, String, Table, Text, insert
+
+from tests.http.conftest import asgi_client
+from tests.services.defense.alerts.conftest import NOON, record
+from tests.storage.sqlite_work import SqliteWork
+from tollhouse import app, clock
+from tollhouse.accounts.store import api_key
+from tollhouse.admission.context import open_context
+from tollhouse.config.settings import Settings
+from tollhouse.payments.x402.store import payment
+from tollhouse.services.defense import store
+from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.statistics.store import recent
+from tollhouse.webhooks import store as webhooks
+
+SIZES = (500, 2_000, 8_000)
+MOST_EXPONENT = 0.3
+TOKEN = "the-operators-own-token"
+OPERATOR = ("traffic", "calls", "revenue", "transfers", "audit", "deliveries", "sources", "chain")
+
+
+def made_row(table: Table, number: int, **given: Any) -> dict[str, Any]:
+    """A row with a value of its own in each column."""
+    row = {}
+    for column in table.columns:
+        text = f"{number:032x}"[: getattr(column.type, "length", None) or 32]
+        value: Any = number
+        if isinstance(column.type, LargeBinary):
+            value = text.encode()
+        elif isinstance(column.type, String | Text):
+            value = text
+        row[column.name] = given.get(column.name, None if column.nullable else value)
+    return row
+
+
+async def fill(database, size):
+    now = clock.seconds()
+    numbers = range(size)
+    stored = [record(number, NOON - timedelta(minutes=15 * (number % 190))) for number in numbers]
+    rows = {
+        api_key: [made_row(api_key, n, tier="free", created_at="2026-03-10T12:00:00Z") for n in numbers],
+        recent: [made_row(recent, n, at=now - n / 1_000, is_refused=False, status=200) for n in numbers],
+        webhooks.event: [made_row(webhooks.event, n, created_at=now - n) for n in numbers],
+        webhooks.delivery: [
+            made_row(webhooks.delivery, n, endpoint_id=f"wh_{n % 3}", state="delivered", created_at=now - n)
+            for n in numbers
+        ],
+        payment: [made_row(payment, n, state="settled", settled_at=now - n, payment_id=f"{n}") for n in numbers],
+        store.event: [
+            {
+                "pool": "provider",
+                "id": one.id,
+                "last_slot": compact(one.last_reported_at),
+                "record": msgspec.json.encode(one),
+                "revision": 1,
+            }
+            for one in stored
+        ],
+    }
+    async with database.writing(lock="ingest") as connection:
+        for table, values in rows.items():
+            await connection.execute(insert(table), values)
+        await store.bump_revision(connection, store.EVENTS_FEED)
+        await store.set_published_until(connection, "provider", NOON)
+    return stored
+
+
+async def work_by_request(folder, size) -> dict[str, int]:
+    """The fewest steps of each request, of several: tasks in the background take some too."""
+    settings = Settings(data_dir=str(folder), recorded=False, background_work=False, operator_token=TOKEN)
+    work, steps = SqliteWork(Engine), {}
+    try:
+        async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
+            async with open_context(settings, answers_calls=False) as context:
+                stored = await fill(context.database, size)
+                key = (await context.keys.create("ada@example.org", "enterprise")).text
+            headers = {"Authorization": f"Bearer {key}"}
+            # The server shows them at its next look.
+            while (await client.get("/defense/feeds/events", headers=headers)).is_error:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+            paths = [f"/operator/api/{name}" for name in OPERATOR]
+            description = (await client.get("/defense/api/openapi.json")).json()
+            for path, methods in description["paths"].items():
+                parameters = methods.get("get", {}).get("parameters", [])
+                if "get" in methods and not any(each.get("required") for each in parameters):
+                    paths.append(f"/defense{path}" if not path.startswith("/defense") else path)
+            paths.append(f"/defense/feeds/events/{stored[0].id}")
+            for path in paths:
+                headers = {"Authorization": f"Bearer {TOKEN if path.startswith('/operator') else key}"}
+                counts = []
+                for _ in range(4):
+                    before = work.steps
+                    answer = await client.get(path, headers=headers)
+                    counts.append(work.steps - before)
+                steps[f"{answer.status_code} {path}"] = min(counts)
+    finally:
+        work.end()
+    return steps
+
+
+async def test_requests_read_hardly_more_of_more_rows(tmp_path):
+    steps = []
+    for size in SIZES:
+        folder = tmp_path / str(size)
+        folder.mkdir()
+        steps.append(await work_by_request(folder, size))
+    # Free calls, paid ones, and those of the operator were answered.
+    assert sum(name.startswith("200 ") for name in steps[0]) > 20
+    assert steps[0].keys() == steps[-1].keys()
+    growth = {
+        name: log((steps[-1][name] + 100) / (steps[0][name] + 100)) / log(SIZES[-1] / SIZES[0]) for name in steps[0]
+    }
+    assert {name: round(power, 2) for name, power in growth.items() if power > MOST_EXPONENT} == {}
