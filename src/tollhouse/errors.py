@@ -57,7 +57,8 @@ class OperatorError(Exception):
 class Problem(Exception):
     """An error for the caller, rendered once by the server. `detail` must be safe to show to a stranger.
 
-    `headers` belong to the problem; `usage` are the headers about the caller's plan, which admission fills in.
+    `headers` belong to the problem, `Retry-After` where the facts have `retry_after_seconds`; `usage` are the headers
+    about the caller's plan, which admission fills in.
     """
 
     def __init__(self, code: str, detail: str, *, headers: dict[str, str] | None = None, **facts: Any) -> None:
@@ -66,6 +67,8 @@ class Problem(Exception):
         self.status, self.title = CODES[code]
         self.detail = detail
         self.headers = headers or {}
+        if "retry_after_seconds" in facts:
+            self.headers = {**self.headers, "Retry-After": str(facts["retry_after_seconds"])}
         self.facts = facts
         self.usage: list[tuple[bytes, bytes]] = []
 

@@ -190,7 +190,6 @@ async def _stripe_failures() -> AsyncIterator[None]:
         raise Problem(
             "upstream-unavailable",
             "Stripe is not available. Nothing was charged. Try again shortly.",
-            headers={"Retry-After": str(RETRY_SECONDS)},
             upstream="stripe",
             retry_after_seconds=RETRY_SECONDS,
         ) from None

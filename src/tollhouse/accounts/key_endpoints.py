@@ -175,7 +175,6 @@ class KeyEndpoints:
             raise Problem(
                 "too-many-keys",
                 f"Rate limit exceeded: {limit} keys per hour and address. Retry after {wait} s.",
-                headers={"Retry-After": str(wait)},
                 retry_after_seconds=wait,
                 window="hour",
                 limit=limit,

@@ -288,7 +288,6 @@ class Admission:
             raise Problem(
                 "rate-limited",
                 f"This call is being answered again already. Retry after {wait} s.",
-                headers={"Retry-After": str(wait)},
                 retry_after_seconds=wait,
             )
         end = partial(self._uncount, turn)

@@ -112,7 +112,6 @@ def over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:
     problem = Problem(
         code,
         f"Rate limit exceeded: {full.limit} requests per {full.window} on the {plan} plan. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window=full.window,
         limit=full.limit,

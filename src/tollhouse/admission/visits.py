@@ -66,7 +66,6 @@ def over_budget(reservation: Reservation) -> Problem:
         "quota-exceeded" if full.window == "day" else "rate-limited",
         f"The budget of the pages is used up: {full.limit:,} requests per {full.window} and address without a key. "
         f"{again}Retry after {wait} s. A program needs an API key: create one with POST /api/keys/create.",
-        headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window=full.window,
         limit=full.limit,

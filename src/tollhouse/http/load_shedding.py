@@ -168,7 +168,6 @@ def overloaded() -> Problem:
     return Problem(
         "overloaded",
         f"The server has more requests than it can answer. This one cost nothing. Retry after {RETRY_AFTER_SECONDS} s.",
-        headers={"Retry-After": str(RETRY_AFTER_SECONDS)},
         retry_after_seconds=RETRY_AFTER_SECONDS,
     )
 

@@ -60,7 +60,6 @@ class Claim:
             raise Problem(
                 "storage-unavailable",
                 "The reservation for this call was lost. Send the same signed request again.",
-                headers={"Retry-After": "1"},
                 retry_after_seconds=1,
             ) from None
 

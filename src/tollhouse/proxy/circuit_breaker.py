@@ -43,7 +43,6 @@ class CircuitBreaker:
         raise Problem(
             "upstream-suspended",
             f"The upstream failed {self._failures} times in a row. Retry after {wait} s.",
-            headers={"Retry-After": str(wait)},
             retry_after_seconds=wait,
             upstream=self._name,
         )

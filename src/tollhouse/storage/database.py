@@ -264,7 +264,6 @@ def _unavailable(error: Exception) -> Problem:
     return Problem(
         "storage-unavailable",
         "The server's storage is unavailable. Nothing was changed. Try again shortly.",
-        headers={"Retry-After": "5"},
         retry_after_seconds=5,
     )
 

@@ -85,7 +85,7 @@ class LeaseLost(Problem):
     """Another process holds or requested the role, or the database was out of reach for too long to know."""
 
     def __init__(self, role: str, *, is_requested: bool = False) -> None:
-        super().__init__("storage-unavailable", f"The lease of {role!r} was lost.", headers={"Retry-After": "5"})
+        super().__init__("storage-unavailable", f"The lease of {role!r} was lost.", retry_after_seconds=5)
         self.is_requested = is_requested
 
 

@@ -24,7 +24,6 @@ class ChainUnavailable(Problem):
         super().__init__(
             "upstream-unavailable",
             "The chain's node is unavailable. Nothing was changed. Try again shortly.",
-            headers={"Retry-After": str(RETRY_SECONDS)},
             upstream="chain",
             retry_after_seconds=RETRY_SECONDS,
         )

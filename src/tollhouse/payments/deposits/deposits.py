@@ -234,7 +234,6 @@ class Deposits:
             f"The transaction has {confirmations} of {self._terms.confirmations} confirmations. Try again shortly."
             if seen
             else "The transaction is not in a block yet. Try again shortly.",
-            headers={"Retry-After": str(seconds)},
             retry_after_seconds=seconds,
             confirmations=confirmations,
             confirmations_required=self._terms.confirmations,
@@ -244,7 +243,6 @@ class Deposits:
         return Problem(
             "deposit-pending",
             "No second node of the chain confirms this transaction yet. Try again shortly.",
-            headers={"Retry-After": str(UNKNOWN_RETRY_SECONDS)},
             retry_after_seconds=UNKNOWN_RETRY_SECONDS,
         )
 

@@ -85,11 +85,7 @@ class Batcher:
         if self._is_closed:
             if future:
                 future.set_exception(
-                    Problem(
-                        "storage-unavailable",
-                        "The server is stopping. Try again shortly.",
-                        headers={"Retry-After": "5"},
-                    )
+                    Problem("storage-unavailable", "The server is stopping. Try again shortly.", retry_after_seconds=5)
                 )
             return
         self._queue.append((command, future))

@@ -35,12 +35,7 @@ FOREVER = 1e12
 def unavailable(error: BaseException) -> Problem:
     """The disk is full, locked or gone: a clear problem for the caller, and the cause in the log."""
     log.error("ledger unavailable", error=str(error).partition("\n")[0])
-    return Problem(
-        "storage-unavailable",
-        "The ledger is unavailable. Try again shortly.",
-        headers={"Retry-After": "5"},
-        retry_after_seconds=5,
-    )
+    return Problem("storage-unavailable", "The ledger is unavailable. Try again shortly.", retry_after_seconds=5)
 
 
 def reach_failpoints(commands: Sequence[LedgerCommand], moment: str) -> None:

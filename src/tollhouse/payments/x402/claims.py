@@ -214,7 +214,6 @@ def payment_pending() -> Problem:
         "payment-pending",
         "The payment is still being settled. Send the same request with the same payment again, not with a new "
         "one: it is charged once and gets its response.",
-        headers={"Retry-After": str(PENDING_RETRY_SECONDS)},
         retry_after_seconds=PENDING_RETRY_SECONDS,
     )
 

@@ -72,7 +72,6 @@ class Readiness:
         raise Problem(
             "indexing",
             f"The table is being indexed: {indexing.done:,}{of} rows are ready. This needs all rows. Try again later.",
-            headers={"Retry-After": str(wait)},
             retry_after_seconds=wait,
             done=indexing.done,
             total=indexing.total,

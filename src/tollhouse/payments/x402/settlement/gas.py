@@ -151,7 +151,6 @@ def payments_unavailable(reason: Literal["gas_price", "gas_budget", "gas_reserve
     return Problem(
         "payments-unavailable",
         f"{_DETAILS[reason]} Nothing was charged. Send the same payment again later.",
-        headers={"Retry-After": str(seconds)},
         reason=reason,
         retry_after_seconds=seconds,
     )
