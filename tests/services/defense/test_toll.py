@@ -125,7 +125,13 @@ def test_number_is_not_invented(title):
 
 
 @pytest.mark.parametrize(
-    "title", ["Covid-19 kills 1,200 in a day", "10,000 killed in war since 2015", "300 road deaths so far this year"]
+    "title",
+    [
+        "Covid-19 kills 1,200 in a day",
+        "31 die of malaria in Assam",
+        "10,000 killed in war since 2015",
+        "300 road deaths so far this year",
+    ],
 )
 def test_sums_over_an_epidemic_or_a_year_are_not_an_events_toll(title):
     assert read_toll(title) == Toll(is_cumulative=True)

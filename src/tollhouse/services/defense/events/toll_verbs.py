@@ -7,6 +7,7 @@ from itertools import pairwise
 from tollhouse.services.defense.events.people import (
     ACTIVE,
     AUXILIARIES,
+    BREAKS,
     DOUBTS,
     LARGEST_NUMBER,
     LOST_LIVES,
@@ -28,6 +29,9 @@ _THEN = frozenset(["in", "after", "when", "as", "while", "during", "following", 
 _EPIDEMIC = 1.5
 # From these ages on, "dies at 46" tells of a known person's death, and "dies aged 86" of age.
 _AGES = {"at": 20, "aged": 60, "age": 60}
+# The same for the cause of a death that the headline names.
+_CAUSE = 2.0
+_PREPOSITIONS = word_class("prepositions")
 _ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
 _PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them"])
 
@@ -43,7 +47,24 @@ class Verbs(Headline):
         """Whether illness killed, and no "fire" that the headline names before "kills"."""
         verb = next((place for place, word in enumerate(self.words) if word in ACTIVE), 0)
         contexts = [self.context, *([read_context(" ".join(self.words[:verb]))] if verb else [])]
+        cause = self._cause()
+        if cause and (of := read_context(cause)).illness - of.event > _CAUSE:
+            return True
         return all(one.illness > max(_EPIDEMIC, one.event + _EPIDEMIC) for one in contexts)
+
+    def _cause(self) -> str:
+        """What people died of: "malaria" in "26 die of malaria in Bengal"; empty where the headline does not say."""
+        for place, word in enumerate(self.words):
+            if word not in _ALSO_OF_ILLNESS:
+                continue
+            start = place + 1 + (self.at(place + 1) == "due")
+            if self.at(start) in {"of", "from", "to"} and self.at(start + 1):
+                after = self.words[start + 1 : start + 4]
+                end = next(
+                    (number for number, one in enumerate(after) if one in _PREPOSITIONS or one in BREAKS), len(after)
+                )
+                return " ".join(after[:end])
+        return ""
 
     def _is_event(self, margins: tuple[float, float] = _LIKELY) -> bool:
         """Whether the headline tells of something that happened, not of age or illness or in a figure of speech."""
