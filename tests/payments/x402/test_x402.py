@@ -105,7 +105,7 @@ async def test_of_copies_that_wait_for_a_call_that_is_cut_one_gets_its_answer(se
 
 
 async def test_copy_waits_as_long_as_the_response_is_being_sent(open_server, monkeypatch):
-    for name, seconds in {"MAX_HELD_SECONDS": 0.5, "LEASE_SECONDS": 0.5, "RENEW_SECONDS": 0.1}.items():
+    for name, seconds in {"MAX_HELD_SECONDS": 1.0, "LEASE_SECONDS": 1.0, "RENEW_SECONDS": 0.1}.items():
         monkeypatch.setattr(store, name, seconds)
     first, second, sent = await open_server(), await open_server(), v1()
     claimed = await claim(first, sent)
