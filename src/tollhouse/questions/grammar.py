@@ -93,7 +93,7 @@ def read_question(
         refusal = read(spelled[0][1] if spelled else ())
         if isinstance(refusal, Refusal) and refusal.reason in _SURE:
             return refusal
-    if best is None or (spelled and _lost(best[0], linker)):
+    if best is None or (spelled and (best[0].guessed or isinstance(best[0].query, Open))):
         best = understood_best(linker.spellings(text, widely=True), whole) or best
     if best is None:
         return read(())

@@ -280,12 +280,7 @@ class Linker:
                 near += self._text_spellings.near(word, "")
             is_name = token.text[:1].isupper() and not is_shouted and (place > 0 or token.text[1:2].isupper())
             if is_ordinary or is_name:
-                near = tuple(
-                    each
-                    for each in near
-                    if (not is_ordinary or self._is_likelier(each[0], word))
-                    and not (is_name and "" not in self._languages.get(each[0], {""}))
-                )
+                near = tuple(each for each in near if self._may_be(each[0], word, is_name=is_name))
             if not options and not place:
                 near = likeliest((other, cost - BEGINNING * self._begins(other)) for other, cost in near)
             if near:
@@ -297,6 +292,13 @@ class Linker:
         return likeliest(
             {pair for language in languages for pair in self._spellings.near(word, language, _stems(word))}
         )
+
+    def _may_be(self, other: str, word: str, *, is_name: bool) -> bool:
+        """Whether a name or an ordinary word may be misspelt so: with another letter a short name is another one."""
+        if is_name:
+            is_replaced = len(other) == len(word) <= ONE_ERROR_FROM and sorted(other) != sorted(word)
+            return not (is_replaced or self.is_ordinary(word)) and "" in self._languages.get(other, {""})
+        return self._is_likelier(other, word)
 
     def _is_likelier(self, other: str, word: str) -> bool:
         """Whether a function word is far more frequent than an ordinary word."""
