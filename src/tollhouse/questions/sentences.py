@@ -154,7 +154,8 @@ def _says_nothing(items: Sequence[Item]) -> bool:
     for place, item in enumerate(items):
         # "My boss", "I am a journalist": what the data does not have may say who asks.
         before = next((each for each in reversed(items[:place]) if not each.says("all", "be")), None)
-        if item.find("unavailable") and (before is None or not before.says("i")):
+        is_lacking = item.find("unavailable") is not None and not item.says("filler")
+        if is_lacking and (before is None or not before.says("i")):
             return False
     has_words = any(item.find("kind", "party", "verb", "attribute") for item in items)
     return any(item.says("i") for item in items) or not has_words
