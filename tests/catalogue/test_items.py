@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.catalogue.shop import SHOP, item
@@ -90,6 +90,7 @@ def test_ends_of_a_range_are_rounded_inwards():
 
 
 @given(st.integers(-(10**15), 9 * 10**15))
+@example(8_687_894_675_685_000)
 def test_money_is_exact_to_the_millionth(micros):
     written = str(Decimal(micros).scaleb(-6))
     assert comparable("money", written) == micros

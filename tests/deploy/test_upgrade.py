@@ -78,10 +78,13 @@ async def test_rows_of_every_earlier_version_are_kept(revision, empty_database_u
     await migrate(database, until(revision, tmp_path / "earlier"))
     rows = await fill(database)
     assert len(rows) > 5
+    # Triggers of that version may have written more.
+    before = await stored(database, rows)
+    assert all(before.values())
     await migrate(database)
     async with database.reading() as connection:
         assert await connection.scalar(sa.text("SELECT version_num FROM alembic_version")) == newest_version()
-    assert await stored(database, rows) == rows
+    assert await stored(database, rows) == before
     await database.close()
 
 

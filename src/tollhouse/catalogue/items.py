@@ -12,6 +12,8 @@ import msgspec
 from tollhouse.catalogue.schema import CURRENT_PRICE, DISCOUNT, Field, FieldType, Schema
 
 MICROS = 1_000_000
+# Up to so much, the error of a float is below half a micro.
+EXACT_MONEY = 2**31
 # Micros stay below 2**53: aggregations use doubles.
 MAX_MONEY = 9_000_000_000
 MAX_INTEGER = 2**53
@@ -115,7 +117,7 @@ def _as_decimal(value: Any) -> Decimal:
 
 
 def _as_micros(value: Any) -> int:
-    if isinstance(value, float) and abs(value) <= MAX_MONEY:
+    if isinstance(value, float) and abs(value) < EXACT_MONEY:
         micros = round(value * MICROS)
         # The same result as the exact computation below, much faster.
         if micros / MICROS == value:

@@ -19,7 +19,7 @@ log = logger("http")
 
 TARGET_SECONDS = 0.05
 """Some hundred quick requests at once wait less."""
-OVERLOADED_SECONDS = 0.01
+OVERLOADED_SECONDS = 0.006
 """The same while requests are refused: an answer takes several turns of the loop, each of which may last so long."""
 TARGET_REQUESTS = 4
 """A queue of so many average requests is short, too, however long they take."""

@@ -61,7 +61,7 @@ def differences(plan: Plan, answers: Sequence[Answer], charges: Charges, crashed
         if kind == "deposit":
             wrong += _credited_once(about, got)
         elif kind == "keyed":
-            wrong += [] if charges.keyed is None else _counted(got, charges.keyed)
+            wrong += [] if charges.keyed is None else _counted(got, charges.keyed, crashed)
         else:
             times = (charges.credit if kind == "call" else charges.payments)[about]
             wrong += _paid_once(plan.attempts[got[0].attempt], got, times, crashed)
@@ -76,12 +76,16 @@ def _credited_once(about: str, got: Sequence[Answer]) -> list[str]:
     return [f"deposit {about} was credited {len(new)} times"] if len(new) > 1 else []
 
 
-def _counted(got: Sequence[Answer], used: int) -> list[str]:
-    """Every whole answer counts, and nothing else but what was in progress in a crash."""
+def _counted(got: Sequence[Answer], used: int, crashed: Container[int]) -> list[str]:
+    """Every whole answer counts, and nothing else but what was in progress in a crash or counted in advance.
+
+    A process counts at most as many calls in advance as it has begun (metering/allotments.py).
+    """
     statuses = Counter(answer.status for answer in got)
     ended = statuses.total() - statuses[BEGAN] - statuses[GAVE_UP]
     in_progress = statuses[BEGAN] - ended
-    if statuses[200] <= used <= statuses[200] + in_progress:
+    in_advance = in_progress + sum(answer.process in crashed for answer in got if answer.status not in {BEGAN, GAVE_UP})
+    if statuses[200] <= used <= statuses[200] + in_progress + in_advance:
         return []
     return [f"{statuses[200]} calls with the key were answered and {used} counted, with {in_progress} cut by a crash"]
 
