@@ -6,7 +6,7 @@ leaves, the outcome when it has arrived, nothing when the connection broke.
 """
 
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Literal
@@ -67,6 +67,7 @@ class Seen:
         self.tried: set[str] = set()
         self.refused: set[str] = set()
         self.returned: set[str] = set()
+        self.waiting: Counter[str] = Counter()
         self.reused: set[str] = set()
         self.bodies: dict[str, set[str]] = defaultdict(set)
         self.money: dict[str, Money] = {}
@@ -79,6 +80,7 @@ class Seen:
     def _see(self, event: Call) -> None:
         self.tried.add(event.call)
         self.returned.discard(event.call)
+        self.waiting[event.call] += 1 if event.outcome == "tried" else -1
         if event.outcome == "answered":
             self.bodies[event.call].add(event.body)
         elif event.outcome == "refused":
@@ -89,8 +91,12 @@ class Seen:
             self.reused.add(event.call)
 
     def open(self) -> list[str]:
-        """Calls whose client still wants an answer: it saw none, and was not told that it gets none."""
-        return sorted(self.tried - self.refused - self.returned - set(self.bodies))
+        """Calls without an answer: a client of theirs still waits, or was not refused for good.
+
+        Two clients may send the same call, and one may write that its try was returned after the other was charged.
+        """
+        returned = {call for call in self.returned if not self.waiting[call]}
+        return sorted(self.tried - self.refused - returned - set(self.bodies))
 
 
 async def complaints(ledger: Ledger, seen: Seen, price_micros: int) -> list[str]:

@@ -42,6 +42,23 @@ def journal(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("outcomes", "is_open"),
+    [
+        (["tried", "returned"], False),
+        (["tried", "tried", "returned"], True),
+        (["tried", "tried", "returned", "reused"], True),
+        (["tried", "returned", "tried"], True),
+        (["tried", "reused"], True),
+        (["tried", "refused"], False),
+    ],
+)
+def test_call_is_open_while_one_of_its_clients_waits(journal, outcomes, is_open):
+    for outcome in outcomes:
+        journal.write(Call("a:1", outcome))
+    assert Seen(journal).open() == (["a:1"] if is_open else [])
+
+
+@pytest.mark.parametrize(
     ("events", "complaint"),
     [
         ([Call("a:paid", "answered", "x")], None),
