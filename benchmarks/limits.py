@@ -38,11 +38,17 @@ WORK_MICROSECONDS = 52
 """What a keyed call costs beside its count: two workers share that work, and contend only for the count."""
 IN_FLIGHT = 32
 HTTP_SECONDS = 4
+BARE_TURNS = 2_500
+"""About what a keyed call costs beside the server that both have in common."""
+BASELINES = Path(__file__).parent / "baselines"
+ADDED_BY_SERVER = {"date", "server", "content-length"}
 PATH = "/defense/feeds/events?limit=20"
 WINDOWS = Windows(100_000_000, 10_000)
 GOAL_METERING, GOAL_HTTP, GOAL_PROCESSOR, GOAL_BYTES = 1.6, 1.0, 1.15, 220
 
 Count = Callable[[str], Awaitable[object]]
+HttpRun = tuple[float, float, float, float]
+"""Calls a second, microseconds of processor time a call, cores taken, and cores of the load."""
 
 
 def counting(kind: str, folder: Path) -> Count:
@@ -118,43 +124,50 @@ def metering(rounds: int) -> dict[str, Any]:
 
 
 def http(rounds: int) -> dict[str, Any]:
-    """Keyed calls a second of one worker and of two, with the load on the same cores.
+    """Keyed calls a second of one worker and of two, and of a bare application that works as long, on the same cores.
 
-    Where one worker and the load take all cores, two workers cannot answer more: `processor_microseconds_a_call`,
-    `cores_taken` and `cores_of_the_load` tell that from waits for each other.
+    Where one worker and the load take all cores, two workers cannot answer more: the bare application, which
+    shares nothing, tells that from waits for each other.
     """
-    rates: dict[int, list[float]] = {1: [], 2: []}
-    taken: dict[int, list[float]] = {1: [], 2: []}
-    cores: dict[int, list[float]] = {1: [], 2: []}
-    load_cores: dict[int, list[float]] = {1: [], 2: []}
+    runs: dict[str, list[HttpRun]] = {f"{name}, {workers}": [] for name in ("tollhouse", "bare") for workers in (1, 2)}
+    targets, pids = {}, {}
     with tempfile.TemporaryDirectory() as made, ExitStack() as stack:
-        folder, targets, pids = Path(made), {}, {}
-        for workers in rates:
-            port, data_dir = free_port(), folder / f"data-{workers}"
-            key = json.loads(new_key(data_dir, folder / "keys.log"))["api_key"]
-            command = [*tollhouse(port, data_dir), "--workers", str(workers)]
-            server = stack.enter_context(running(command, folder / f"{workers}.log"))
-            _, body = first_answer(server, port, PATH, {"Authorization": f"Bearer {key}"})
-            pids[workers] = server.pid
-            targets[workers] = Target(port, PATH, key, len(body))
+        folder, received, body, key = Path(made), [], b"", ""
+        for name in runs:
+            kind, _, workers = name.partition(", ")
+            port, data_dir, prepared = free_port(), folder / f"data-{workers}", folder / "answer.json"
+            if kind == "tollhouse":
+                key = json.loads(new_key(data_dir, folder / "keys.log"))["api_key"]
+                command = [*tollhouse(port, data_dir), "--workers", workers]
+            else:
+                sent = [(each, value) for each, value in received if each.lower() not in ADDED_BY_SERVER]
+                prepared.write_text(json.dumps({"headers": sent, "body": body.decode()}), "utf-8")
+                command = [sys.executable, BASELINES / "bare.py", str(port), workers, str(BARE_TURNS), prepared]
+            server = stack.enter_context(running(command, folder / f"{name}.log", PYTHONPATH=str(BASELINES)))
+            received, body = first_answer(server, port, PATH, {"Authorization": f"Bearer {key}"})
+            pids[name], targets[name] = server.pid, Target(port, PATH, key, len(body))
         for _ in range(rounds):
-            for workers, target in targets.items():
-                spent, load_spent = processor_seconds(pids[workers]), _children_seconds()
-                load = saturate(target, HTTP_SECONDS)
-                rates[workers].append(load.per_second)
-                spent = processor_seconds(pids[workers]) - spent
-                taken[workers].append(spent / load.requests * 1e6)
-                cores[workers].append(spent * load.per_second / load.requests)
-                load_cores[workers].append((_children_seconds() - load_spent) * load.per_second / load.requests)
-    middle = {workers: statistics.median(each) for workers, each in taken.items()}
-    return {
-        "per_second": {f"{workers} workers": round(statistics.median(each)) for workers, each in rates.items()},
-        "processor_microseconds_a_call": {f"{workers} workers": round(each) for workers, each in middle.items()},
-        "cores_taken": {f"{workers} workers": round(statistics.median(each), 2) for workers, each in cores.items()},
-        "cores_of_the_load": {f"{n} workers": round(statistics.median(each), 2) for n, each in load_cores.items()},
-        "processor_time_a_call_of_one": round(middle[2] / middle[1], 2),
-        "two_workers_of_one": [round(two / one, 2) for two, one in zip(rates[2], rates[1], strict=True)],
+            for name, target in targets.items():
+                runs[name].append(_http_run(target, pids[name]))
+    middle = {name: [statistics.median(each) for each in zip(*run, strict=True)] for name, run in runs.items()}
+    columns = zip(("per_second", "processor_microseconds_a_call", "cores_taken", "cores_of_the_load"), (0, 1, 2, 2),
+                  strict=True)  # fmt: skip
+    report: dict[str, Any] = {
+        column: {name: round(figures[at], digits) for name, figures in middle.items()}
+        for at, (column, digits) in enumerate(columns)
     }
+    for kind in ("tollhouse", "bare"):
+        pairs = list(zip(runs[f"{kind}, 2"], runs[f"{kind}, 1"], strict=True))
+        report[f"{kind}: two workers of one"] = [round(two[0] / one[0], 2) for two, one in pairs]
+        report[f"{kind}: processor time a call of one"] = round(middle[f"{kind}, 2"][1] / middle[f"{kind}, 1"][1], 2)
+    return report
+
+
+def _http_run(target: Target, pid: int) -> HttpRun:
+    spent, load_spent = processor_seconds(pid), _children_seconds()
+    load = saturate(target, HTTP_SECONDS)
+    spent, seconds = processor_seconds(pid) - spent, load.requests / load.per_second
+    return load.per_second, spent / load.requests * 1e6, spent / seconds, (_children_seconds() - load_spent) / seconds
 
 
 def _children_seconds() -> float:
@@ -311,7 +324,9 @@ def main() -> None:
         else None,
     }
     if "http" in report:
-        ratios, processor = report["http"]["two_workers_of_one"], report["http"]["processor_time_a_call_of_one"]
+        ratios, processor = (
+            report["http"][f"tollhouse: {column}"] for column in ("two workers of one", "processor time a call of one")
+        )
         report["goals"] |= {
             f"two workers >= {GOAL_HTTP} of one over HTTP": statistics.median(ratios) >= GOAL_HTTP,
             f"processor time a call of two workers <= {GOAL_PROCESSOR} of one's": processor <= GOAL_PROCESSOR,

@@ -1,4 +1,7 @@
-"""The bare ASGI application: one prepared answer for everything, on granian with the options of `tollhouse serve`."""
+"""The bare ASGI application: one prepared answer for everything, on granian with the options of `tollhouse serve`.
+
+`bare.py PORT [WORKERS TURNS] FILE`: each call does TURNS turns of an empty loop before it answers.
+"""
 
 import sys
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -25,6 +28,7 @@ def create() -> Callable[..., Awaitable[None]]:
     answer = msgspec.json.decode(Path(sys.argv[-1]).read_bytes(), type=Prepared)
     headers = [(name.encode(), value.encode()) for name, value in answer.headers]
     start = {"type": "http.response.start", "status": 200, "headers": headers}
+    turns = range(int(sys.argv[3]) if len(sys.argv) > 4 else 0)
     body = {"type": "http.response.body", "body": answer.body.encode()}
 
     async def bare(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[..., Any]) -> None:
@@ -34,6 +38,8 @@ def create() -> Callable[..., Awaitable[None]]:
             await receive()
             await send({"type": "lifespan.shutdown.complete"})
             return
+        for _ in turns:
+            pass
         await send(start)
         await send(body)
 
@@ -48,7 +54,7 @@ def main() -> None:
         port=int(sys.argv[1]),
         interface=Interfaces.ASGI,
         loop=Loops.uvloop,
-        workers=1,
+        workers=int(sys.argv[2]) if len(sys.argv) > 4 else 1,
         websockets=False,
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
