@@ -1,7 +1,7 @@
 """What many keys cost: keyed calls over HTTP with 10,000 different keys, against the same calls with one key.
 
 Goal: 10,000 keys cost at most 1.3 times one, in requests a second and in the server's processor time for each. With
-`--shared` the server has PostgreSQL and Redis instead of SQLite.
+`--shared` the server has PostgreSQL and Redis instead of SQLite, with `--workers` more processes.
 """
 
 import argparse
@@ -111,7 +111,7 @@ async def call(port: int, keys: Sequence[str], body_bytes: int) -> Load:
     return Load(CALLS, CALLS / taken, waits[CALLS // 2] * 1e3, waits[CALLS * 99 // 100] * 1e3)
 
 
-def measure(folder: Path, *, is_shared: bool) -> dict[str, Any]:
+def measure(folder: Path, *, is_shared: bool, workers: int) -> dict[str, Any]:
     with ExitStack() as stack:
         chosen = stack.enter_context(stores(is_shared=is_shared))
         texts = asyncio.run(make_keys(Settings(data_dir=str(folder / "data"), **chosen), KEYS))
@@ -120,7 +120,7 @@ def measure(folder: Path, *, is_shared: bool) -> dict[str, Any]:
         port = free_port()
         environment = {f"TOLLHOUSE_{name.upper()}": value for name, value in chosen.items()}
         environment["TOLLHOUSE_KEY_HASH_SECRET"] = SECRET
-        command = tollhouse(port, folder / "data")
+        command = [*tollhouse(port, folder / "data"), "--workers", str(workers)]
         server = stack.enter_context(running(command, folder / "server.log", **environment))
         _, body = first_answer(server, port, PATH, {"Authorization": f"Bearer {texts[0]}"})
         calls_of_one_key(Target(port, PATH, texts[0], len(body)), 2_000)
@@ -142,6 +142,7 @@ def measure(folder: Path, *, is_shared: bool) -> dict[str, Any]:
     return {
         "claim": f"{KEYS} different keys cost at most {GOAL} times one key",
         "stores": "PostgreSQL, Redis" if is_shared else "SQLite",
+        "workers": workers,
         "calls_a_round": CALLS,
         "rounds": ROUNDS,
         **{
@@ -163,6 +164,7 @@ def measure(folder: Path, *, is_shared: bool) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", action="store_true", help="PostgreSQL and Redis instead of SQLite")
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--load", nargs=4, metavar=("PORT", "KEYS", "COUNT", "BODY_BYTES"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.load:
@@ -171,7 +173,7 @@ def main() -> None:
         print(msgspec.json.encode(asyncio.run(call(int(port), texts, int(body_bytes)))).decode())
         return
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), is_shared=chosen.shared), indent=2))
+        print(json.dumps(measure(Path(folder), is_shared=chosen.shared, workers=chosen.workers), indent=2))
 
 
 if __name__ == "__main__":

@@ -74,6 +74,13 @@ class CallerUse(Struct):
     failed: int = 0
     charged_micros: int = 0
 
+    def add(self, other: "CallerUse") -> None:
+        """Add another's calls."""
+        self.requests += other.requests
+        self.refused += other.refused
+        self.failed += other.failed
+        self.charged_micros += other.charged_micros
+
 
 class RecordedCall(Struct, frozen=True, gc=False):
     """One call. `path` is the path's template where there is one, `code` and `detail` are those of its problem.

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import secrets
 from collections.abc import AsyncIterator, Callable, Iterable
+from copy import copy
 from ipaddress import ip_address, ip_network
 from typing import Any
 
@@ -24,7 +25,7 @@ from tollhouse.statistics.recorder import (
     RecordedCall,
     Recorder,
 )
-from tollhouse.statistics.store import DAY, Point
+from tollhouse.statistics.store import DAY, Point, UsageRow
 from tollhouse.storage.database import Database
 
 log = logger("statistics")
@@ -34,6 +35,8 @@ FLUSH_SECONDS = 2.0
 DELETE_SECONDS = 300.0
 MOST_ADDRESSES = 1_000
 """So many addresses a process tells apart on one UTC day; calls of further ones are counted under OTHERS."""
+CALLERS_AT_ONCE = 500
+"""After so many callers of a flush other work goes on, which takes them about a millisecond."""
 OTHERS = "others"
 LEDGER_CHECK = "ledger"
 
@@ -76,12 +79,14 @@ class Statistics:
             if not counted:
                 return
             share_totals(self.recorder)
-            points, usage = self._rows(counted)
+            points = _points(counted)
             recent = [self._recent_row(at, call) for at, call in calls]
             try:
+                usage = [(each.minute, await self._usage(each)) for each in counted]
                 async with self._database.writing() as transaction:
                     await store.add_points(transaction, points)
-                    await store.add_usage(transaction, usage)
+                    for minute, rows in usage:
+                        await store.add_usage(transaction, minute, rows)
                     await store.insert_recent(transaction, recent)
             except (Problem, asyncio.CancelledError) as error:
                 self.recorder.put_back(counted)
@@ -132,22 +137,19 @@ class Statistics:
             row = await store.last_check(connection, name)
         return None if row is None else Check(row.at, msgspec.json.decode(row.body))
 
-    def _rows(self, counted: Iterable[Counted]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """The rows of the series and of the callers' usage."""
-        sums: dict[tuple[int, int, str, str], Point] = {}
-        callers: dict[tuple[int, int, str, str], CallerUse] = {}
-        for each in counted:
-            for key, latencies in each.cells.items():
-                for dimension, label in _labels(key):
-                    for step in store.SERIES_KEPT:
-                        at = each.minute - each.minute % step
-                        _add_point(sums, (step, at, dimension, label), key[2], latencies)
-            for (kind, subject), use in each.callers.items():
-                who = self._subject(kind, subject, each.minute // DAY)
-                for step in store.CALLERS_KEPT:
-                    _add_use(callers, (step, each.minute - each.minute % step, kind, who), use)
-        points = [store.point_row(step, dimension, point) for (step, _, dimension, _), point in sums.items()]
-        return points, [_usage_row(*place, use) for place, use in callers.items()]
+    async def _usage(self, counted: Counted) -> list[UsageRow]:
+        """The usage of each caller. Other work runs in between."""
+        callers: dict[tuple[str, str], CallerUse] = {}
+        for number, ((kind, subject), use) in enumerate(counted.callers.items()):
+            if number % CALLERS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+            place = kind, self._subject(kind, subject, counted.minute // DAY)
+            known = callers.get(place)
+            if known is None:
+                callers[place] = copy(use)
+            else:
+                known.add(use)
+        return [_usage_row(*place, use) for place, use in callers.items()]
 
     def _subject(self, kind: str, subject: str, day: int) -> str:
         """A key's or wallet's id; in place of an address its network and a short hash that tells it from others."""
@@ -186,6 +188,18 @@ async def open_statistics(
             await statistics.flush()
 
 
+def _points(counted: Iterable[Counted]) -> list[dict[str, Any]]:
+    """The rows of the series."""
+    sums: dict[tuple[int, int, str, str], Point] = {}
+    for each in counted:
+        for key, latencies in each.cells.items():
+            for dimension, label in _labels(key):
+                for step in store.SERIES_KEPT:
+                    at = each.minute - each.minute % step
+                    _add_point(sums, (step, at, dimension, label), key[2], latencies)
+    return [store.point_row(step, dimension, point) for (step, _, dimension, _), point in sums.items()]
+
+
 def _labels(key: tuple[Any, ...]) -> list[tuple[str, str]]:
     """The dimensions in which a call counts, each with its label."""
     service, operation, _, code, kind, plan, payment = key
@@ -212,21 +226,9 @@ def _add_point(
         point.refused += latencies.count
 
 
-def _add_use(
-    callers: dict[tuple[int, int, str, str], CallerUse], place: tuple[int, int, str, str], use: CallerUse
-) -> None:
-    known = callers.get(place)
-    if known is None:
-        known = callers[place] = CallerUse(use.plan, use.name)
-    known.requests += use.requests
-    known.refused += use.refused
-    known.failed += use.failed
-    known.charged_micros += use.charged_micros
-
-
-def _usage_row(step: int, at: int, kind: str, subject: str, use: CallerUse) -> dict[str, Any]:
-    row = {"step": step, "at": at, "kind": kind, "subject": subject}
-    return row | msgspec.structs.asdict(use) | {"name": masked(use.name)[:100], "plan": use.plan[:64]}
+def _usage_row(kind: str, subject: str, use: CallerUse) -> UsageRow:
+    name = masked(use.name)[:100] if use.name else ""
+    return kind, subject, use.plan[:64], name, use.requests, use.refused, use.failed, use.charged_micros
 
 
 def _network(address: str) -> str:

@@ -7,6 +7,7 @@ every process adds to it, so a reader sees the sum of all.
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from sqlalchemy import (
     BigInteger,
@@ -18,10 +19,13 @@ from sqlalchemy import (
     LargeBinary,
     String,
     Table,
+    TextClause,
+    bindparam,
     func,
     literal_column,
     or_,
     select,
+    text,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -101,6 +105,10 @@ check = Table(
 )
 
 
+UsageRow = tuple[str, str, str, str, int, int, int, int]
+"""Kind, subject, plan and name of a caller; requests, refused, failed, and what was charged in micros."""
+
+
 class Point(Struct):
     """The calls of a period that begins at `at`, or of a label."""
 
@@ -126,30 +134,51 @@ def point_row(step: int, dimension: str, point: Point) -> dict[str, Any]:
 
 async def add_points(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
     """Add to the series."""
-    await _add(transaction, series, rows, ("requests", "refused", "failed", "seconds", *_BUCKETS))
-
-
-async def add_usage(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
-    """Add to the usage of callers; plan and name are the newest."""
-    await _add(transaction, usage, rows, ("requests", "refused", "failed", "charged_micros"), ("plan", "name"))
-
-
-async def _add(
-    transaction: Transaction,
-    table: Table,
-    rows: Sequence[dict[str, Any]],
-    summed: Sequence[str],
-    replaced: Sequence[str] = (),
-) -> None:
     if not rows:
         return
-    keys = [column.name for column in table.primary_key]
-    statement = insert(transaction, table)
-    changes = {name: table.c[name] + statement.excluded[name] for name in summed}
-    changes |= {name: statement.excluded[name] for name in replaced}
+    keys = [column.name for column in series.primary_key]
+    statement = insert(transaction, series)
+    summed = ("requests", "refused", "failed", "seconds", *_BUCKETS)
+    changes = {name: series.c[name] + statement.excluded[name] for name in summed}
     # In one order: two processes that add to the same rows must not wait for each other.
     ordered = sorted(rows, key=lambda row: [row[name] for name in keys])
     await transaction.execute(statement.on_conflict_do_update(index_elements=keys, set_=changes), ordered)
+
+
+async def add_usage(transaction: Transaction, minute: int, rows: Sequence[UsageRow]) -> None:
+    """Add what each caller used in one minute to its rows of every step, which have its newest plan and name then.
+
+    One statement, since thousands of callers are usual: rows of their own would keep the interpreter from other work.
+    """
+    if rows:
+        query = _ADD_USAGE[transaction.dialect.name == "sqlite"]
+        await transaction.execute(query, {"minute": minute, "rows": msgspec.json.encode(rows).decode()})
+
+
+def _add_usage_query(elements: str) -> TextClause:
+    """The statement for `elements`, which reads the elements of a JSON array.
+
+    It adds in one order: two processes that add to the same rows must not wait for each other.
+    """
+    texts = ("kind", "subject", "plan", "name")
+    values = [f"u.value ->> {at}" for at in range(len(texts))]
+    values += [f"CAST(u.value ->> {at} AS BIGINT)" for at in range(len(texts), len(texts) + len(_SUMMED))]
+    changes = [f"{name} = excluded.{name}" for name in ("plan", "name")]
+    changes += [f"{name} = caller_usage.{name} + excluded.{name}" for name in _SUMMED]
+    steps = " UNION ALL ".join(f"SELECT {step} AS step" for step in CALLERS_KEPT)
+    return text(f"""INSERT INTO caller_usage (step, at, {", ".join((*texts, *_SUMMED))})
+        SELECT each.step, :minute - :minute % each.step, {", ".join(values)} FROM ({steps}) AS each, {elements}
+        WHERE TRUE ORDER BY 1, 2, 3, 4
+        ON CONFLICT (step, at, kind, subject) DO UPDATE SET {", ".join(changes)}""")  # noqa: S608 - our own names
+
+
+_SUMMED = ("requests", "refused", "failed", "charged_micros")
+_ADD_USAGE = {
+    True: _add_usage_query("json_each(:rows) AS u"),
+    False: _add_usage_query("json_array_elements(CAST(:rows AS json)) AS u (value)").bindparams(
+        bindparam("minute", type_=BigInteger)
+    ),
+}
 
 
 async def points(  # noqa: PLR0913 - what to read, and how to group it
