@@ -11,6 +11,7 @@ const FILTERS = ["operation", "status", "caller", "code"];
 const STATUSES = { "": "any status", "2xx": "2xx answered", "4xx": "4xx refused", "5xx": "5xx failed" };
 const exact = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit", timeZone: "UTC" });
 let shown = "";
+let rejected = false;  // the filters of the address, as a 400 says: asking again would not help
 
 /** Build the filters and begin to refresh. */
 export function startCalls() {
@@ -19,7 +20,7 @@ export function startCalls() {
   fill(byId("call-filters"), box("operation", "Operation"), status, box("caller", "Caller"), box("code", "Problem code"),
     el("button", { class: "quiet small" }, "Filter"), el("button", { type: "button", class: "quiet small", onclick: () => go(Object.fromEntries(FILTERS.map((name) => [name, ""]))) }, "Clear"));
   byId("call-filters").addEventListener("submit", (event) => { event.preventDefault(); apply(); });
-  setInterval(() => { if (!document.hidden) showCalls(); }, REFRESH);
+  setInterval(() => { if (!document.hidden && !rejected) showCalls(); }, REFRESH);
 }
 
 function choices() {
@@ -48,6 +49,7 @@ export async function showCalls() {
   try {
     const { calls } = await fetchPart(path);
     if (path !== shown) return;
+    rejected = false;
     byId("live").hidden = false;
     byId("live").textContent = "live";
     byId("filter-status").removeAttribute("aria-invalid");
@@ -55,6 +57,8 @@ export async function showCalls() {
       calls.map(row), FILTERS.some((name) => given[name]) ? "No call matches among the newest 1,000 answered and 1,000 refused ones." : "No call yet. Calls appear here within two seconds.", "op-calls"));
   } catch (error) {
     if (!error.problem) throw error;
+    if (path !== shown) return;
+    rejected = error.problem.status === 400;
     byId("live").hidden = true;
     if (error.problem.parameter === "status") byId("filter-status").setAttribute("aria-invalid", "true");
     fill(byId("calls"), errorNotice(error, showCalls));
