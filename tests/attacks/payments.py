@@ -274,7 +274,7 @@ async def payment_identifier_of_another_call_is_refused(target: Target) -> None:
     bought = await target.send(headers=header)
     assert bought.status == 200, bought
     again = await target.send(headers=header, process=1)
-    assert (again.status, again.body) == (200, bought.body)
+    assert (again.status, again.body) == (200, bought.body), again
     assert (await target.send(headers=paid())).status == 409
     assert (await target.send(OTHER_PAGES[0], header)).status == 409
     assert await target.earned() == earned + PAGE_MICROS

@@ -11,7 +11,7 @@ from collections import Counter
 import pytest
 
 from tollhouse import clock
-from tollhouse.metering.allotments import ALLOTMENT_SECONDS, GIVEN_BACK_SECONDS, PART, AllotmentMeter
+from tollhouse.metering.allotments import ALLOTMENT_SECONDS, CHECK_SECONDS, GIVEN_BACK_SECONDS, PART, AllotmentMeter
 from tollhouse.metering.meter import SECONDS_PER_DAY, Windows
 from tollhouse.storage.counters_file import FileCounters
 
@@ -161,6 +161,19 @@ def test_slow_caller_is_counted_call_by_call(run, tmp_path):
             verdict = (await meter.reserve("key_a", windows)).verdict
             assert verdict.day.used == counters.changes == number
             await asyncio.sleep(ALLOTMENT_SECONDS)
+        await meter.close()
+
+    run(NOON, work())
+
+
+def test_verdict_counts_no_unused_call_while_an_allotment_ends(run, tmp_path):
+    async def work() -> None:
+        meter, windows = AllotmentMeter(FileCounters(tmp_path, shared=True)), Windows(None, 1_000_000)
+        for number in range(1, 1_001):
+            if number % 20 == 0:
+                # The caller goes on in the very moment in which the meter ends the allotment.
+                await asyncio.sleep(number // 20 % 5 * CHECK_SECONDS)
+            assert (await meter.reserve("key_a", windows)).verdict.sliding.used == number
         await meter.close()
 
     run(NOON, work())

@@ -8,6 +8,7 @@ CounterMeter: calls are never counted later than they are admitted, and within t
 import asyncio
 import contextlib
 from collections.abc import Mapping
+from functools import partial
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -124,7 +125,7 @@ class AllotmentMeter(CounterMeter):
             self._timer.cancel()
         if self._giving_back:
             await self._giving_back
-        await self._give_back(self._allotments)
+        await self._give_back(dict(self._allotments))
         await super().close()
 
     async def _count(self, subject: str, windows: Windows, requests: int, now: float) -> tuple[Verdict, float]:
@@ -164,19 +165,26 @@ class AllotmentMeter(CounterMeter):
         now, self._timer = clock.seconds(), None
         over = {subject: own for subject, own in self._allotments.items() if not own.holds(now)}
         if over and (self._giving_back is None or self._giving_back.done()):
-            for subject in over:
-                del self._allotments[subject]
             self._giving_back = asyncio.create_task(self._give_back(over))
         if self._allotments:
             self._timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._end_some)
 
     async def _give_back(self, allotments: Mapping[str, _Allotment]) -> None:
-        """Release what is left of them. What the file does not take stays counted."""
+        """Release what is left of them. What the file does not take stays counted.
+
+        Until then they are this process's own, so that a call in the meantime is not given the verdict of unused ones.
+        """
         for subject, own in allotments.items():
             if own.remaining or own.remaining_requests:
                 with contextlib.suppress(Problem):
-                    await self._counters.change(subject, own.give_back)
-                await asyncio.sleep(0)
+                    await self._counters.change(subject, partial(self._release_unused, subject, own))
+            if self._allotments.get(subject) is own:
+                del self._allotments[subject]
+            await asyncio.sleep(0)
+
+    def _release_unused(self, subject: str, own: _Allotment, tally: Tally) -> None:
+        if self._allotments.get(subject) is own:
+            own.give_back(tally)
 
 
 def _counted_more(verdict: Verdict, calls: int, requests: int) -> Verdict:
