@@ -218,6 +218,16 @@ async def test_payment_with_a_name_gets_its_answer_even_after_delivery(server):
     assert (await claim(server, sent)).response == ANSWER
 
 
+async def test_payment_with_a_name_is_repeated_before_its_process_knows_of_the_delivery(open_server):
+    first, second, sent = await open_server(), await open_server(), v2(extensions=named(NAME))
+    claimed = await claim(first, sent)
+    await first.x402.settle(claimed, ANSWER)
+    again = asyncio.create_task(claim(second, sent))
+    await asyncio.sleep(0.05)
+    first.x402.delivered(claimed)
+    assert (await again).response == ANSWER
+
+
 async def test_name_of_another_payment_or_call_is_a_conflict(server, chain):
     sent = v2(extensions=named(NAME))
     await bought(server, sent)

@@ -145,22 +145,28 @@ def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | 
     if row.state in {store.CLAIMED, store.SETTLING}:
         return "wait" if is_leased else "resume"
     sent_at = row.delivered_at if row.state == store.DELIVERED else handed_over_at
-    return "wait" if sent_at is None and is_leased else _decide_settled(row, request, now, sent_at)
+    return _decide_settled(row, request, now, sent_at, is_being_sent=sent_at is None and is_leased)
 
 
-def _decide_settled(row: Any, request: ClaimRequest, now: float, sent_at: float | None) -> Verdict:
+def _decide_settled(
+    row: Any, request: ClaimRequest, now: float, sent_at: float | None, *, is_being_sent: bool
+) -> Verdict:
     payment = request.payment
-    if sent_at is not None and request.at <= sent_at:
-        return verification_failure(InvalidReason.IN_USE, payment)
-    # A payment with an identifier (extension `payment-identifier`) gets its response even after it was sent.
     is_expired = row.answer is None or row.settled_at < now - RESPONSE_TTL_SECONDS
-    if is_expired or (sent_at is not None and row.payment_id is None):
-        return verification_failure(InvalidReason.NONCE_USED, payment)
-    response = msgspec.msgpack.decode(row.answer, type=StoredResponse)
-    if sent_at is not None and response.reopens:
+    response = None if is_expired else msgspec.msgpack.decode(row.answer, type=StoredResponse)
+    # A payment with an identifier (extension `payment-identifier`) gets its response as often as it comes after it was
+    # settled: its payer may have the response before the process that sends it knows.
+    is_named_again = row.payment_id is not None and request.at > row.settled_at
+    repeats = is_named_again and response is not None and not response.reopens
+    if not repeats:
+        if is_being_sent:
+            return "wait"
+        if sent_at is not None and request.at <= sent_at:
+            return verification_failure(InvalidReason.IN_USE, payment)
+    if response is None or (sent_at is not None and not repeats):
         return verification_failure(InvalidReason.NONCE_USED, payment)
     headers = settled_headers(payment, requirement_from_row(row), row.tx_hash, row.receipt)
-    return PaidResponse(payment, response, headers, is_first=sent_at is None)
+    return PaidResponse(payment, response, headers, is_first=sent_at is None and not is_being_sent)
 
 
 def _refuse_other_call(row: Any, request: ClaimRequest, *, is_in_use: bool) -> VerificationFailure:
