@@ -44,6 +44,15 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("Deadliest mine blast since 2009 kills 90", 90),
         ("Rebels kill 4 guards in failed attempt to free leader", 4),
         ("Bid to kill mayor: gunmen shoot dead two guards", 2),
+        ("Triple murder: brother held for killing mother and sister", 3),
+        ("Bodies of diver, 9-year-old son found", 2),
+        ("Mason, 44, detained after two electrocuted", 2),
+        ("3 Sol ultras killed, 4 hurt", 3),
+        ("Two; including driver; killed as van overturns", 2),
+        ("4 youths chase 17-year-old to death", 1),
+        ("Footage of slide that killed six guides released", 6),
+        ("Gang's leader convicted of 11 murders", 11),
+        ("Parents, 3 sons dead in house fire", 5),
     ],
 )
 def test_number_of_killed_is_read(title, killed):
@@ -73,6 +82,12 @@ def test_number_of_killed_is_read(title, killed):
         "Mayor Kirk assassinated at rally in the capital",
         "Neighbours stabbed teenager to death in street brawl",
         "Woman jailed for life after pleading guilty to killing husband",
+        "Six year old raped, murdered in village",
+        "Divers find body of Anna Lund in lake",
+        "Parents of girl whose body was found speak",
+        "Dancer found dead at 31",
+        "Man held in fatal St. Mary stabbing of neighbour",
+        "Court told of murder of saddam s aide",
     ],
 )
 def test_one_person_without_a_number_is_one(title):
@@ -116,6 +131,10 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "31 sloths die before opening of zoo attraction",
         "Senate kills budget plan",
         "Singer dead at 42",
+        "Composer Ann Lund, 81, dies",
+        "Body parts found on beach",
+        "Fire was no accident; it's murder, say neighbours",
+        "Cousin held for family's murder",
         "Dengue outbreak: 14 deaths as hospitals fill",
         "Witness says she thought he had died in crash",
     ],
@@ -131,6 +150,7 @@ def test_number_is_not_invented(title):
         "31 die of malaria in Assam",
         "10,000 killed in war since 2015",
         "300 road deaths so far this year",
+        "1,422 people died in floods in 2017-18, says minister",
     ],
 )
 def test_sums_over_an_epidemic_or_a_year_are_not_an_events_toll(title):

@@ -26,6 +26,7 @@ def _listed(name: str) -> frozenset[str]:
 
 
 DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
+PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them", "that", "what", "there", "who"])
 LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
 LOST_LIVES = frozenset(
     f"{verb} {whose}{life}"
@@ -54,25 +55,15 @@ ANIMALS = _listed("animals.txt") - _PERSONS
 _THINGS = (MODIFIERS - _PERSONS) | ANIMALS
 _NO_PERSONS = _THINGS | VERBS | AUXILIARIES
 _BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
-_COUNTED = _PLURALS | _UNCOUNTED | _FORCES | word_class("collections", "victims")
+COUNTED = _PLURALS | _UNCOUNTED | _FORCES | word_class("collections", "victims")
 # What one person has.
 _POSSESSED = word_class("killings") | {"body"}
 _SIZES = {**dict.fromkeys(word_class("pairs"), 2), "trio": 3}
 _LOWER_BOUNDS = (("at", "least"), ("more", "than"), ("over",))
+# From here on a number between commas is an age.
+_ADULT = 18
 LARGEST_NUMBER = 100_000
 
-# Idioms are one word each.
-_WORD = re.compile(
-    rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS))})\b|"
-    r"[0-9]{1,3}[- ](?:year|yr|month|week|day)s?[- ]old(?:'s)?|[0-9]{1,4}-[a-z]+"
-    r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
-    r"|-(?=[0-9])",
-    re.IGNORECASE,
-)
-_TO_DEATH = re.compile(r"\bto (?:his|her|their) deaths?\b")
-_DASH = re.compile(r" [-\u2013\u2014|] ")
-_AGE = re.compile(r"[0-9]{1,3}[- ](?:year|yr|month|week|day)s?[- ]old|\w+-year-old")
-_MADE_OF_MAN = re.compile(r"[a-z]{3,}(?:man|woman|person|ist)")
 UNITS = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,
@@ -80,6 +71,21 @@ UNITS = {
     "eighty": 80, "ninety": 90,
 }  # fmt: skip
 _TIMES = {"dozen": 12, "hundred": 100, "thousand": 1_000}
+
+# Idioms are one word each.
+_WORD = re.compile(
+    rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS))})\b|"
+    rf"(?:[0-9]{{1,3}}|{'|'.join(UNITS)})[- ](?:year|yr|month|week|day)s?[- ]olds?(?:'s)?|[0-9]{{1,4}}-[a-z]+"
+    r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
+    r"|-(?=[0-9])",
+    re.IGNORECASE,
+)
+_TO_DEATH = re.compile(r"\bto (?:his|her|their) deaths?\b")
+_LOST_APOSTROPHE = re.compile(r"(?<=[^\W\d_]{3}) s\b")
+_PART = re.compile(r"[,;] (?:including|among them)\b[^,;]+[,;]", re.IGNORECASE)
+_DASH = re.compile(r" [-\u2013\u2014|] ")
+_AGE = re.compile(r"\w+[- ](?:year|yr|month|week|day)s?[- ]old")
+_MADE_OF_MAN = re.compile(r"[a-z]{3,}(?:man|woman|person|ist)")
 # Words after a number that show it counts no people, beside things in the plural.
 _MEASURES = re.compile(
     r"(?:year|yr|month|week|day|night|hour|hr|minute|min|second|mile|kilomet(?:er|re)|met(?:er|re)|ton(?:ne)?|time)s?"
@@ -93,7 +99,8 @@ def split_words(title: str) -> list[str]:
     A possessive that lost its apostrophe, as in titles from URLs, gets it again: "mans body" is "man's body".
     """
     words: list[str] = []
-    for match in _WORD.finditer(_TO_DEATH.sub("to death", _DASH.sub(" : ", title.replace("\u2019", "'")))):
+    title = _LOST_APOSTROPHE.sub("'s", _PART.sub("", title.replace("\u2019", "'")))
+    for match in _WORD.finditer(_TO_DEATH.sub("to death", _DASH.sub(" : ", title))):
         word = match[0].lower()
         parts = word.split("-")
         is_number = len(parts) > 1 and all(part in UNITS or part in _TIMES for part in parts)
@@ -124,7 +131,7 @@ def is_person(word: str) -> bool:
 def is_thing(word: str) -> bool:
     """Whether a noun, in either number, is an animal, or a frequent one that names no person. Names may be persons."""
     forms = _forms(word)
-    return not (word in _COUNTED or _THINGS.isdisjoint(forms) or any(map(is_person, forms)))
+    return not (word in COUNTED or _THINGS.isdisjoint(forms) or any(map(is_person, forms)))
 
 
 def _may_name_persons(word: str) -> bool:
@@ -230,7 +237,8 @@ class Headline:
 
     def _counts_people(self, place: int, end: int, value: int) -> bool:
         word, before, after = self.words[place], self.at(place - 1), self.at(end)
-        if not 0 < value <= LARGEST_NUMBER or before in _BEFORE_RANK or _MEASURES.fullmatch(after):
+        is_age = before == after == "," and word.isdecimal() and value >= _ADULT
+        if is_age or not 0 < value <= LARGEST_NUMBER or before in _BEFORE_RANK or _MEASURES.fullmatch(after):
             return False
         if (before == "of" and self.at(place - 2) in _PARENTS) or (word == "one" and before in NO_ONE):
             return False
@@ -238,7 +246,10 @@ class Headline:
             return after in PASSIVE or after in EITHER or after in _PLURALS
         noun = self._noun_end(end)
         nouns = self.words[end:noun]
-        return not (nouns and is_counted_thing(nouns[-1]) and not any(map(_names_persons, nouns)))
+        if not nouns or not is_counted_thing(nouns[-1]) or any(map(_names_persons, nouns)):
+            return True
+        # What is killed and no animal is people: "2 ultras killed".
+        return ANIMALS.isdisjoint(_forms(nouns[-1])) and (self.at(noun) in PASSIVE or self.at(noun) in EITHER)
 
     def _noun_end(self, place: int) -> int:
         """The end of the nouns that belong to a number: at most four words without a verb, link or preposition."""

@@ -13,9 +13,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.services.defense.events.people import (
+    ACTIVE,
     AUXILIARIES,
+    COUNTED,
     DETERMINERS,
+    EITHER,
     NO_ONE,
+    OTHER_ACTIVE,
+    OTHER_PASSIVE,
+    PASSIVE,
+    PRONOUNS,
     Group,
     Outcome,
     capitalised_words,
@@ -88,18 +95,25 @@ _HOMICIDES = word_class("homicides")
 _NOT_DEATHS = word_class("not_deaths")
 _FOUND = word_class("found")
 _PROCEEDINGS = word_class("proceedings")
+_BEFORE_BODY = _FOUND | DETERMINERS | {"human", "whose", "dead"}
 # Log odds as in toll_verbs.py, for a death of which no one is said to have died.
 _SURELY = (2.0, -1.5)
 _PUNISHED = frozenset(["executed", "hanged", "executes", "hangs"])
 _MANY_KILLINGS = frozenset(["killings", "murders", "slayings"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
-# Of a headline in lower case, which is faster than ignoring the case.
-_MAY_COUNT = re.compile(
-    r"kill|dead|die[sd]?\b|dying|death|fatal|toll|slain|slay|massacre|murder|homicide|execut|hang|behead|perish|succumb|drown"
-    r"|lives|(?:own|end(?:s|ed)?|los(?:es?|ing|t)(?: \w+)?) life|gun(?:s|ned|ning)? down|martyr|assassinat|bod(?:y|ies)"
-    r"|wound|injur|suicide|remains|strangl|hurt|arrest|detain|missing|casualt|lynch|abduct|kidnap"
-)
+# The beginnings of all words that tell of an outcome. A headline is put in lower case first, which is faster.
+_OUTCOME_WORDS = ACTIVE | PASSIVE | EITHER | OTHER_ACTIVE.keys() | OTHER_PASSIVE.keys()
+_OUTCOME_WORDS |= word_class("killings", "homicides") | {
+    "fatal",
+    "toll",
+    "lives",
+    "bodies",
+    "body",
+    "remains",
+    "casualties",
+}
+_MAY_COUNT = re.compile(rf"\b(?:{'|'.join(sorted({word[:5] for word in _OUTCOME_WORDS}))})|to death")
 
 
 def _is_cumulative(words: Sequence[str]) -> bool:
@@ -119,7 +133,8 @@ def _is_cumulative(words: Sequence[str]) -> bool:
             and after[0] in {"year", "decade", "month"}
         ):
             return True
-        if word in {"in", "during"} and len(after) >= 2 and after[1] in {"years", "months", "decades"}:
+        is_years = bool(after) and is_year(after[0]) and after[1:2] == ["to"]
+        if word in {"in", "during"} and (is_years or not {"years", "months", "decades"}.isdisjoint(after[1:2])):
             return True
     return False
 
@@ -153,8 +168,11 @@ class _Reader(Victims):
         )  # fmt: skip
 
     def _total(self, outcome: str, counts: Sequence[Counted]) -> int | None:
-        numbers = [group.number for one in counts if one.outcome == outcome for group in one.groups]
-        return sum(number for number in numbers if number) if numbers and None not in numbers else None
+        """The sum, or the number of a "double murder" that holds the others."""
+        deaths = [one for one in counts if one.outcome == outcome]
+        whole = max((one.groups[0].number or 0 for one in deaths if self.words[one.place] in _MULTIPLES), default=0)
+        numbers = [group.number for one in deaths if self.words[one.place] not in _MULTIPLES for group in one.groups]
+        return max(whole, sum(filter(None, numbers))) if deaths and (whole or None not in numbers) else None
 
     def _death_toll(self) -> Iterator[Counted]:
         """As in "death toll rises to 12 from 9": one number, which counts all."""
@@ -176,8 +194,8 @@ class _Reader(Victims):
             if word in _MULTIPLES and after in {"murder-suicide", *_HOMICIDES}:
                 number = _MULTIPLES[word] + (after == "murder-suicide")
                 yield Counted("killed", (Group(place, place + 2, number),), place)
-            elif word in {"lives", "bodies", "deaths", "fatalities"} and (
-                group := self.groups.get(place) or self._group_over(place)
+            elif (word in {"lives", "bodies", "deaths", "fatalities"} or word in _MANY_KILLINGS) and (
+                group := self.groups.get(place) or self._group_over(place) or self.by_end.get(place)
             ):
                 self.used.add(group.start)
                 yield Counted("killed", (group,), place)
@@ -192,10 +210,13 @@ class _Reader(Victims):
                 yield Counted("killed", (self.groups[place + 1],), place)
             elif after == "of" and self._names_killing(place):
                 yield from self._victims("killed", place, place + 2)
-            elif word in {"body", "remains"} and _FOUND.intersection(self.words[max(0, place - 4) : place + 7]):
+            elif word in {"body", "bodies", "remains"} and _FOUND.intersection(self._near(place)):
                 yield from self._found_body(place)
             elif self._is_one_death(place):
                 yield Counted("killed", (Group(place - 1, place + 1, 1),), place)
+
+    def _near(self, place: int) -> list[str]:
+        return self.words[max(0, place - 4) : place + 10]
 
     def _is_punished(self, place: int) -> bool:
         """As in "executed for the murder of": the headline is about the other death."""
@@ -208,26 +229,33 @@ class _Reader(Victims):
         is_intended = bool(_INTENTS.intersection([*self.words[max(0, place - 6) : place], self.at(place + 1)]))
         if is_intended or self.at(place + 1) in _NOT_DEATHS or word not in _KILLINGS or before == "to":
             return False
-        if before in _DEADLY or (self._names_killing(place) and (before.endswith("'s") or is_person(before))):
+        is_of_person = self._is_possessive(place - 1) or is_person(before)
+        if before in _DEADLY or (is_of_person and self._names_killing(place)):
             return True
         is_head = not self.is_noun(place + 1) or self.at(place + 1) in _PROCEEDINGS
         is_head &= before in {"into", "over"} or is_thing(before)
         return word == "death" and is_head and self._is_event(_SURELY)
 
+    def _is_possessive(self, place: int) -> bool:
+        """Whether a word names to whom something belongs, one person: no group, and no "it's"."""
+        owner = self.at(place).removesuffix("'s")
+        return owner != self.at(place) and owner not in COUNTED and owner not in PRONOUNS
+
     def _found_body(self, place: int) -> Iterator[Counted]:
-        """As in "body of hiker found", "woman's body found"."""
-        after = (self.groups.get(start) for start in (place + 2, place + 3) if self.at(place + 1) == "of")
-        group = next((one for one in after if one and one.number == 1), None)
-        before = self.at(place - 1)
-        if group or place == 0 or before == "human" or before.endswith("'s"):
-            self.used.update([group.start] if group else [])
-            yield Counted("killed", (group or Group(place - 1, place + 1, 1),), place)
+        """As in "bodies of hiker and guide found", "woman's body found", "find body of Smith"."""
+        before, after = self.at(place - 1), self.at(place + 1)
+        is_first = self.words[place] != "bodies" and not self.is_noun(place - 1)
+        start = place + 2 + (self.at(place + 2) == "missing")
+        if after == "of" and not is_thing(self.at(start)):
+            yield from self._victims("killed", place, start)
+        elif (is_first or before in _BEFORE_BODY or self._is_possessive(place - 1)) and after not in {"part", "parts"}:
+            yield Counted("killed", (Group(place - 1, place + 1, 1),), place)
 
     def _names_killing(self, place: int) -> bool:
         """Whether a noun means that somebody was killed: "killing", "shooting death", "fatal shooting"."""
         word, before = self.words[place], self.at(place - 1)
         if word in {"shooting", "stabbing", "beating"}:
-            return before == "fatal"
+            return "fatal" in self.words[max(0, place - 4) : place]
         if word == "murder" and self.at(place + 1) in {"/", "suicide"}:
             return False
         if word in {"death", "deaths"}:
@@ -252,13 +280,11 @@ class _Reader(Victims):
                 yield Counted("killed", (Group(place, place + 1, 2),), place)
 
     def _with_later_deaths(self, counts: Sequence[Counted]) -> list[Counted]:
-        """As in "toddler injured in shooting has died": the wounded died if a later verb has no group of its own."""
-        places = {one.place for one in counts}
-        deaths = [place for place, word in enumerate(self.words) if word in {"died", "dies"} and place not in places]
-        last = max(deaths, default=-1)
-        return [
-            replace(one, outcome="killed") if one.outcome == "wounded" and one.place < last else one for one in counts
-        ]
+        """As in "toddler injured in shooting has died": they died if a later verb has no group of its own."""
+        deaths = {place for place, word in enumerate(self.words) if word in {"died", "dies", "dead"}}
+        last = max(deaths - {one.place for one in counts}, default=-1)
+        is_later = [one.outcome in {"wounded", "missing"} and one.place < last for one in counts]
+        return [replace(one, outcome="killed") if later else one for one, later in zip(counts, is_later, strict=True)]
 
     def _says_no_one(self) -> bool:
         deaths = {"killed", "deaths", "died", "dead", "casualties", "fatalities"}

@@ -9,9 +9,12 @@ from tollhouse.services.defense.events.people import (
     AUXILIARIES,
     BREAKS,
     DOUBTS,
+    EITHER,
     LARGEST_NUMBER,
+    LINKS,
     LOST_LIVES,
     MANNER,
+    PRONOUNS,
     Group,
     Headline,
     word_class,
@@ -33,7 +36,6 @@ _AGES = {"at": 20, "aged": 60, "age": 60}
 _CAUSE = 2.0
 _PREPOSITIONS = word_class("prepositions")
 _ALSO_OF_ILLNESS = frozenset(["die", "died", "dies", "dead", "succumb", "succumbs", "succumbed"])
-_PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them"])
 
 
 class Verbs(Headline):
@@ -77,7 +79,7 @@ class Verbs(Headline):
             word = self.words[back]
             if word in DOUBTS and not (word == "to" and self._is_achieved(back, place)):
                 return True
-            if word not in AUXILIARIES and word not in _PRONOUNS:
+            if word not in AUXILIARIES and word not in PRONOUNS:
                 break
         for back in range(place - 1, max(place - 6, 0), -1):
             if self.words[back] in {"over", "after", "amid"} and _UNREST.intersection(
@@ -102,13 +104,16 @@ class Verbs(Headline):
         """Whether people died of something that happened: one person's death may be one of age or illness."""
         if self.words[place] not in _ALSO_OF_ILLNESS and self.words[place] not in LOST_LIVES:
             return True
-        if any(group.number != 1 for group in groups) or self._is_counted(groups):
+        if self.at(place - 1) == "found" or any(group.number != 1 for group in groups) or self._is_counted(groups):
             return True
         margins = _EXPLAINED if self.at(place + 1) in _THEN else _LIKELY
         return not self._is_of_age(place) and self._is_event(margins)
 
     def _is_of_age(self, place: int) -> bool:
-        """As in "dead at 82"."""
+        """As in "dead at 82", "actor, 82, dies"."""
+        before = self.at(place - 1 - (self.at(place - 1) == ","))
+        if before.isdecimal() and int(before) >= _AGES["aged"] and self.at(place + 1) not in _THEN:
+            return True
         after = pairwise(self.words[place + 1 : place + 4])
         return any(age.isdecimal() and int(age) >= _AGES.get(mark, LARGEST_NUMBER) for mark, age in after)
 
@@ -124,10 +129,16 @@ class Verbs(Headline):
 
     def _is_auxiliary(self, place: int) -> bool:
         word = self.words[place]
-        is_link = word in {"and", "to", "others", "more", "been", "&", ","} and (
-            self.at(place - 1) in MANNER or self.at(place - 1) in AUXILIARIES or word in {"others", "more"}
+        before = self.at(place - 1)
+        is_link = word in {"and", "to", "been", "&", ","} and (
+            before in MANNER or before in AUXILIARIES or self._is_act(place - 1)
         )
-        return word in AUXILIARIES or word in MANNER or is_link
+        return is_link or word in {"others", "more"} or word in AUXILIARIES or word in MANNER or self._is_act(place)
+
+    def _is_act(self, place: int) -> bool:
+        """Whether a word in -ed after a group and before a verb says what else happened: "girl raped murdered"."""
+        after = self.at(place + 1 + (self.at(place + 1) in LINKS))
+        return self.words[place].endswith("ed") and place in self.by_end and after in EITHER
 
     def _is_rank(self, place: int) -> bool:
         return self.at(place) in {"no", "number"} and self.number_at(place + 1)[0] is not None

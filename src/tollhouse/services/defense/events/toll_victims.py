@@ -9,6 +9,7 @@ from tollhouse.services.defense.events.people import (
     ANIMALS,
     AUXILIARIES,
     BREAKS,
+    COUNTED,
     DETERMINERS,
     EITHER,
     ELSEWHERE,
@@ -69,7 +70,7 @@ class Victims(Verbs):
                 if after.endswith(("oot", "oots", "ab", "abs", "ikes")) or any(self._groups_after(place + 2))
                 else "killed"
             )
-        return OTHER_PASSIVE.get(word)
+        return None if self._is_act(place) else OTHER_PASSIVE.get(word)
 
     def _after_groups(self, places: set[int], *, is_near: bool) -> Iterator[Counted]:
         """As in "3 soldiers and 2 civilians were killed"; not `is_near`: "boy shot in head dies"."""
@@ -81,7 +82,7 @@ class Victims(Verbs):
             if not is_near:
                 end = self._end_of_distant_group(end)
             groups = self._stabbed_object(place) if self.words[place] == "death" else ()
-            groups = groups or tuple(self._groups_before(end))
+            groups = groups or tuple(self._groups_before(end, is_linked=self.words[place] == "death"))
             if end == place and not self._is_counted(groups) and any(self._groups_after(place + 1)):
                 continue  # "gunmen killed 12 villagers": the group before is who killed
             if outcome == "killed":
@@ -114,8 +115,11 @@ class Victims(Verbs):
                 break
         return -1
 
-    def _groups_before(self, end: int) -> Iterator[Group]:
-        """The linked groups that end here, last first. Groups after "including" are part of the one before."""
+    def _groups_before(self, end: int, *, is_linked: bool = False) -> Iterator[Group]:
+        """The groups that end here, last first. Groups after "including" are part of the one before.
+
+        Unless all must be linked by words ("teens thrash boy to death"), a number may begin the next without a link.
+        """
         group = self.by_end.get(end)
         while group and group.start not in self.used:
             end = group.start
@@ -136,7 +140,7 @@ class Victims(Verbs):
             is_bare = group and group.end - group.start == 1 and not is_part
             if group and self._is_object(group):
                 return  # "kills 5 soldiers, 3 wounded"
-            if group and link == end and (is_bare or self.number_at(group.start)[0] is None):
+            if group and link == end and (is_linked or is_bare or self.number_at(group.start)[0] is None):
                 return
 
     def _is_object(self, group: Group) -> bool:
@@ -171,6 +175,8 @@ class Victims(Verbs):
 
     def _groups_after(self, start: int) -> Iterator[Group]:
         """The linked groups that begin here, without one to which something else happened: "killed 12 wounded"."""
+        # Without a group before the verb, "that killed two pilots released" tells of one outcome.
+        is_object = start > 1 and start - 1 not in self.by_end
         while self.at(start) == ",":
             start += 1
         while True:
@@ -181,8 +187,11 @@ class Victims(Verbs):
             while begin not in self.groups and begin - start < 4 and self._may_precede(begin):
                 begin += 1
             group = self.groups.get(begin) or self._ranked(begin)
-            if group is None or group.start in self.used or self._has_other_outcome(group.end):
+            if group is None or group.start in self.used:
                 return
+            if self._has_other_outcome(group.end) and not (is_object and self.at(group.end) in ELSEWHERE):
+                return
+            is_object = False
             yield group
             start = group.end
             while self.at(start) in LINKS:
@@ -228,8 +237,8 @@ class Victims(Verbs):
     def _may_be_person(self, place: int) -> bool:
         """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
         word = self.at(place)
-        is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith("'s")
-        is_other |= word not in self.names and is_thing(word)
+        is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith(("'s", "ing"))
+        is_other |= word in COUNTED or (word not in self.names and is_thing(word))
         return self.is_noun(place) and len(word) > 1 and not is_other
 
     def _unknown_object(self, start: int) -> tuple[Group, ...]:
