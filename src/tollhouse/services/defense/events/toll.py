@@ -104,15 +104,7 @@ _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
 _BRACKETED = re.compile(r"\([0-9]+\)")
 # The beginnings of all words that tell of an outcome. A headline is put in lower case first, which is faster.
 _OUTCOME_WORDS = ACTIVE | PASSIVE | EITHER | OTHER_ACTIVE.keys() | OTHER_PASSIVE.keys()
-_OUTCOME_WORDS |= word_class("killings", "homicides") | {
-    "fatal",
-    "toll",
-    "lives",
-    "bodies",
-    "body",
-    "remains",
-    "casualties",
-}
+_OUTCOME_WORDS |= word_class("killings", "homicides", "signs")
 _MAY_COUNT = re.compile(rf"\b(?:{'|'.join(sorted({word[:5] for word in _OUTCOME_WORDS}))})|to death")
 
 
