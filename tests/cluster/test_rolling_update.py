@@ -68,26 +68,25 @@ def former_sources(tmp_path_factory) -> Path:
 
 
 class Update:
-    """Two servers of the version before and, once it is started, one of this version."""
+    """A server of the version before and, once it is started, one of this version."""
 
     def __init__(self, folder: Path, settings: dict[str, object]) -> None:
         self.folder, self.settings = folder, settings
-        self.former = [self._former(number) for number in range(2)]
-        self.new: list[Server] = []
+        self.servers = [self._former()]
 
-    def _former(self, number: int, port: int = 0) -> Server:
-        return FormerServer(self.folder / f"former-{number}", "--recorded", port=port, **self.settings)
+    def _former(self, port: int = 0) -> Server:
+        return FormerServer(self.folder / "former", "--recorded", port=port, **self.settings)
 
-    def restart_former(self, number: int) -> None:
-        port = self.former[number].port
-        assert self.former[number].stop() == 0
-        self.former[number] = self._former(number, port)
+    def restart_former(self) -> None:
+        former = self.servers[0]
+        assert former.stop() == 0
+        self.servers[0] = self._former(former.port)
 
     def start_new(self) -> None:
-        self.new.append(Server(self.folder / "new", "--recorded", **self.settings))
+        self.servers.append(Server(self.folder / "new", "--recorded", **self.settings))
 
     def stop(self) -> None:
-        for server in (*self.former, *self.new):
+        for server in self.servers:
             server.kill()
 
 
@@ -128,11 +127,11 @@ async def test_version_before_works_and_restarts_beside_this_one(update):
     settings = Settings(data_dir=str(update.folder / "reader"), **given)
     async with open_context(settings, answers_calls=False) as context:
         key = await context.keys.create("operator@example.org", "enterprise", per_minute=PLENTY)
-        ports = [server.port for server in (*update.new, *update.former)]
+        ports = [server.port for server in update.servers]
         target = Target("rolling", ports, context, update.chain, key.text)
-        for restarted in (None, 0):
-            if restarted is not None:
-                await asyncio.to_thread(update.restart_former, restarted)
+        for is_restarted in (False, True):
+            if is_restarted:
+                await asyncio.to_thread(update.restart_former)
             headers = {"Authorization": f"Bearer {key.text}"}
             for number in range(len(ports)):
                 assert (await target.send(FEED, headers, process=number)).status == 200
@@ -141,5 +140,4 @@ async def test_version_before_works_and_restarts_beside_this_one(update):
                 for other in range(len(ports)):
                     assert (await target.send(FEED, taken, process=other)).status == 200
             await calls_are_charged_once(target)
-        for server in update.former:
-            assert [line for line in server.told().splitlines() if "Traceback" in line] == []
+        assert [line for line in update.servers[0].told().splitlines() if "Traceback" in line] == []

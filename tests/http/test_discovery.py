@@ -5,11 +5,24 @@ import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import pytest_asyncio
 
 from tests.http.conftest import asgi_client
+from tests.servers.databases import migrated_copy
 from tollhouse import app
 from tollhouse.config.settings import Settings
 from tollhouse.services import SERVICES
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(tmp_path_factory):
+    """The whole application with nothing stored."""
+    folder = migrated_copy(tmp_path_factory.mktemp("discovery"))
+    settings = Settings(data_dir=str(folder), recorded=False, background_work=False)
+    async with app.serving(settings) as gate, asgi_client(gate.handle) as client:
+        yield client
 
 
 async def found(client, path, media_type):

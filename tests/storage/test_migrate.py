@@ -2,10 +2,8 @@ import asyncio
 import importlib
 import pkgutil
 import shutil
-from itertools import pairwise
 
 import pytest
-import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import inspect, text
@@ -128,28 +126,29 @@ SINCE = "0012"
 REVISIONS = sorted(path.name[:4] for path in MAIN.versions.glob("[0-9]*.py") if path.name[:4] >= SINCE)
 
 
-@pytest.mark.parametrize(("before", "after"), list(pairwise(REVISIONS)))
-async def test_migration_that_is_not_additive_says_so(open_another, tmp_path, before, after):
+async def test_migration_that_is_not_additive_says_so(open_another, tmp_path):
     database = open_another()
-    await migrate(database, chain_of(tmp_path / "before", until=before))
+    await migrate(database, chain_of(tmp_path / SINCE, until=SINCE))
     old = await columns(database)
-    await migrate(database, chain_of(tmp_path / "after", until=after))
-    new = await columns(database)
-    added = {name: facts for name, facts in new.items() if name not in old and name[0] in {table for table, _ in old}}
-    is_additive = old.items() <= new.items() and all(is_filled for _, is_filled in added.values())
-    (file,) = MAIN.versions.glob(f"{after}_*.py")
-    assert is_additive or "is_breaking = True" in file.read_text()
+    for after in REVISIONS[1:]:
+        await migrate(database, chain_of(tmp_path / after, until=after))
+        new = await columns(database)
+        tables_of_old = {table for table, _ in old}
+        added = [fact for name, fact in new.items() if name not in old and name[0] in tables_of_old]
+        is_additive = old.items() <= new.items() and all(is_filled for _, is_filled in added)
+        (file,) = MAIN.versions.glob(f"{after}_*.py")
+        assert is_additive or "is_breaking = True" in file.read_text(), after
+        old = new
 
 
 async def columns(database) -> dict[tuple[str, str], tuple[str, bool]]:
     """The type of each column, and whether a row may be inserted that does not name it."""
-    found = sa.MetaData()
     async with database.reading() as connection:
-        await connection.run_sync(found.reflect)
+        listed = await connection.run_sync(lambda plain: inspect(plain).get_multi_columns())
     return {
-        (table.name, column.name): (str(column.type), column.nullable or column.server_default is not None)
-        for table in found.sorted_tables
-        for column in table.columns
+        (table, column["name"]): (str(column["type"]), column["nullable"] or column["default"] is not None)
+        for (_, table), every in listed.items()
+        for column in every
     }
 
 

@@ -27,11 +27,12 @@ def test_money_is_right_after_crashes_of_the_server_and_its_upstream(database):
 
 @pytest.mark.timeout(320)
 @pytest.mark.parametrize(
-    ("mutant", "shows"),
-    [("deposits", "credited"), ("settlements", "seller holds|charged 1 times"), ("cuts", "charged 1 times")],
+    ("mutant", "first", "shows"),
+    [("deposits", 1, "credited"), ("settlements", 2, "seller holds|charged 1 times"), ("cuts", 8, "charged 1 times")],
 )
-def test_server_that_forgets_a_rule_is_found_out(mutant, shows):
-    # Which payments a crash cuts depends on the machine's speed too: play until one shows the fault, here one in three.
-    done = play("--seeds", "40", "--mutant", mutant)
+def test_server_that_forgets_a_rule_is_found_out(mutant, first, shows):
+    # Which payments a crash cuts depends on the machine's speed too: begin with one that usually shows the fault, and
+    # play until one does.
+    done = play("--first", str(first), "--seeds", "40", "--mutant", mutant)
     assert done.returncode == 1, done.stderr
     assert re.search(shows, done.stdout), done.stdout

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import pytest_asyncio
 
 from tests.fakes.model import Reply, fake_model
 from tests.http.conftest import asgi_client
 from tests.waiting import until
+from tollhouse.accounts.keys import KeyRing
 from tollhouse.accounts.plans import open_plans
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
@@ -32,6 +34,8 @@ from tollhouse.services.defense.chat.snapshot import Snapshots, load_recorded
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.news.feeds import NewsFeeds
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
 QUESTION = {"prompt": "How many battles were there in Ethiopia?"}
 EXPLANATION = {"understood", "figures", "refusal", "suggestions"}
 MEMBERS = {"response", "model", "citations", "usage", "conversation_id", *EXPLANATION}
@@ -40,8 +44,15 @@ MEMBERS = {"response", "model", "citations", "usage", "conversation_id", *EXPLAN
 class Place:
     """A server with the chat alone: its client, its desk, and a key of each tier."""
 
-    def __init__(self, client: httpx2.AsyncClient, desk: ChatEndpoints, keys: dict[str, str]) -> None:
-        self.client, self.desk, self._keys = client, desk, keys
+    def __init__(self, client: httpx2.AsyncClient, desk: ChatEndpoints, ring: KeyRing) -> None:
+        self.client, self.desk, self._ring = client, desk, ring
+        self._plans = desk._plans
+
+    async def renew(self) -> None:
+        """New keys, which have asked nothing yet, and the usual plans."""
+        tiers = ("free", "pro", "enterprise")
+        self._keys = {tier: (await self._ring.create(f"{tier}@example.org", tier)).text for tier in tiers}
+        self.desk._plans = self._plans
 
     async def ask_in_the_page(self, body: dict) -> httpx2.Response:
         """As the page does it for a visitor without a key."""
@@ -82,10 +93,10 @@ async def serving(folder: Path, **values: object):
         router = Router()
         router.mount(Service("defense", "", "", "", [*endpoints_of(desk), visit_endpoint(context)], None, {}), "")
         gate = Server(settings, Admission(context), router, {})
-        tiers = ("free", "pro", "enterprise")
-        keys = {tier: (await context.keys.create(f"{tier}@example.org", tier)).text for tier in tiers}
         async with asgi_client(gate.handle) as client:
-            yield Place(client, desk, keys)
+            place = Place(client, desk, context.keys)
+            await place.renew()
+            yield place
         if desk._answerer:
             await desk._answerer._model._client.close()
 
@@ -95,19 +106,31 @@ def _cap(place, per_day) -> None:
     place.desk._plans = open_plans(Settings(plans={"pro": PlanSettings(chat_per_day=per_day)}))
 
 
-@pytest.fixture
-async def extractive(recording, tmp_path):
-    shutil.copytree(recording, tmp_path, dirs_exist_ok=True)
-    async with serving(tmp_path) as place:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def without_model(recording, tmp_path_factory):
+    folder = shutil.copytree(recording, tmp_path_factory.mktemp("extractive"), dirs_exist_ok=True)
+    async with serving(folder) as place:
         yield place
 
 
-@pytest.fixture
-async def modelled(recording, tmp_path, model):
-    shutil.copytree(recording, tmp_path, dirs_exist_ok=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def with_model(recording, tmp_path_factory, model):
+    folder = shutil.copytree(recording, tmp_path_factory.mktemp("modelled"), dirs_exist_ok=True)
     values = {"llm_base_url": model.url, "llm_timeout_seconds": 2.0, "model_fast": "small", "model_pro": "large"}
-    async with serving(tmp_path, **values) as place:
+    async with serving(folder, **values) as place:
         yield place
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def extractive(without_model):
+    await without_model.renew()
+    return without_model
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def modelled(with_model):
+    await with_model.renew()
+    return with_model
 
 
 def events_of(answer: httpx2.Response) -> list[dict]:
