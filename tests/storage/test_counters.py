@@ -120,8 +120,10 @@ async def test_subjects_of_one_chain_are_told_apart(tmp_path, monkeypatch):
     await tallies.close()
 
 
-async def test_slots_of_subjects_whose_windows_are_over_are_used_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize("unwritten", [0, 4_096])
+async def test_slots_of_subjects_whose_windows_are_over_are_used_again(tmp_path, monkeypatch, unwritten):
     monkeypatch.setattr(counters_file, "_CHAINS", 4)
+    monkeypatch.setattr(counters_file, "USUALLY_UNWRITTEN", unwritten)
     now = clock.seconds()
     tallies = FileCounters(tmp_path)
     for day in range(4):
@@ -134,6 +136,10 @@ async def test_slots_of_subjects_whose_windows_are_over_are_used_again(tmp_path,
                 assert (await count(tallies, f"key_{day - 1}_{number}")).day.used == 1
         assert [await used(tallies, f"key_{day}_{number}") for number in range(40)] == [1] * 40
     assert (tmp_path / COUNTS_FILE).stat().st_size < 4_096 + 8 * (1 << 19) + 80 * 176
+    await tallies.close()
+    tallies = FileCounters(tmp_path)
+    assert [await used(tallies, f"key_3_{number}") for number in range(40)] == [1] * 40
+    assert [await used(tallies, f"key_2_{number}") for number in range(0, 40, 7)] == [1] * 6
     await tallies.close()
 
 

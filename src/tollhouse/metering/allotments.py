@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 from collections.abc import Mapping
 from functools import partial
+from itertools import takewhile
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -40,6 +41,10 @@ class _Allotment:
         self.since = since
         self.until = since + ALLOTMENT_SECONDS
         self.calls = self.remaining = self.requests = self.remaining_requests = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        return not (self.remaining or self.remaining_requests)
 
     def holds(self, at: float) -> bool:
         return self.since <= at < self.until
@@ -77,7 +82,7 @@ class _Allotment:
 
     def give_back(self, tally: Tally) -> None:
         """Release what is left."""
-        if self.remaining or self.remaining_requests:
+        if not self.is_used_up:
             release(tally, self.windows, self.since, clock.seconds(), self.remaining_requests, self.remaining)
 
     def expected(self, now: float) -> int:
@@ -90,6 +95,7 @@ class AllotmentMeter(CounterMeter):
 
     def __init__(self, counters: Counters) -> None:
         super().__init__(counters)
+        # Oldest first.
         self._allotments: dict[str, _Allotment] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._giving_back: asyncio.Task[None] | None = None
@@ -147,6 +153,7 @@ class AllotmentMeter(CounterMeter):
 
         made, others_seconds = await self._counters.change(subject, rule)
         # Nothing else ran since the rule was applied: a call that waits for the lock applies it later.
+        self._allotments.pop(subject, None)
         self._allotments[subject] = made
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(CHECK_SECONDS, self._end_some)
@@ -161,9 +168,11 @@ class AllotmentMeter(CounterMeter):
         )
 
     def _end_some(self) -> None:
-        """End the allotments whose time is over."""
+        """End the allotments whose time is over, oldest first: those of rare callers are many, and hold no calls."""
         now, self._timer = clock.seconds(), None
-        over = {subject: own for subject, own in self._allotments.items() if not own.holds(now)}
+        over = dict(takewhile(lambda one: not one[1].holds(now), self._allotments.items()))
+        for subject in [subject for subject, own in over.items() if own.is_used_up]:
+            del self._allotments[subject], over[subject]
         if over and (self._giving_back is None or self._giving_back.done()):
             self._giving_back = asyncio.create_task(self._give_back(over))
         if self._allotments:
@@ -175,7 +184,7 @@ class AllotmentMeter(CounterMeter):
         Until then they are this process's own, so that a call in the meantime is not given the verdict of unused ones.
         """
         for subject, own in allotments.items():
-            if own.remaining or own.remaining_requests:
+            if not own.is_used_up:
                 with contextlib.suppress(Problem):
                     await self._counters.change(subject, partial(self._release_unused, subject, own))
             if self._allotments.get(subject) is own:

@@ -145,10 +145,11 @@ class Statistics:
                 await asyncio.sleep(0)
             place = kind, self._subject(kind, subject, counted.minute // DAY)
             known = callers.get(place)
-            if known is None:
-                callers[place] = copy(use)
-            else:
+            if known is not None:
+                # Addresses share a place: what was counted stays as it is, since it may be put back.
+                known = copy(known)
                 known.add(use)
+            callers[place] = known or use
         return [_usage_row(*place, use) for place, use in callers.items()]
 
     def _subject(self, kind: str, subject: str, day: int) -> str:

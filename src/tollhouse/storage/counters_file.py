@@ -58,11 +58,15 @@ class FolderInUseError(OperatorError):
 
 
 class _Subject(NamedTuple):
-    """Where a subject is counted: the offsets of its chain and of its slot in the file, 0 before it has one."""
+    """Where a subject is counted: the offsets of its chain, of its slot in the file, 0 before it has one, and the next.
+
+    Of processes that share the file another one may have given the slot to another subject.
+    """
 
     digest: bytes
     chain_at: int
-    slot_at: int
+    slot_at: int = 0
+    next_at: int = 0
 
 
 class _Slot(NamedTuple):
@@ -174,7 +178,9 @@ class FileCounters:
         for subject in list(islice(self._unwritten, most)):
             known, tally = self._subjects.get(subject) or _subject(subject), self._unwritten[subject]
             try:
-                self._store(subject, known, self._find(known), tally)
+                # No other process changes the slots that this one knows: they need not be read.
+                slot = _Slot(known.slot_at, known.digest, known.next_at, tally) if known.slot_at else self._find(known)
+                self._store(subject, known, slot, tally)
             except OSError as error:
                 if not self._is_disk_full:
                     log.warning("usage counts not written", error=str(error))
@@ -188,11 +194,11 @@ class FileCounters:
 
     def _store(self, subject: str, known: _Subject, slot: _Slot | None, tally: Tally) -> None:
         """Write the tally, and remember where. Raises OSError."""
-        at = self._write(known, slot, tally)
+        at, next_at = self._write(known, slot, tally)
         if at not in {0, known.slot_at}:
             if len(self._subjects) >= MOST_PLACES:
                 self._subjects.clear()
-            self._subjects[subject] = known._replace(slot_at=at)
+            self._subjects[subject] = known._replace(slot_at=at, next_at=next_at)
 
     def _find(self, known: _Subject) -> _Slot | None:
         """The subject's slot. Raises OSError."""
@@ -229,33 +235,37 @@ class FileCounters:
         tally.advance_ends = int.from_bytes(packed[_SLOT_BYTES - _ADVANCE_BYTES :], "little")
         return _Slot(at, digest, next_at, tally)
 
-    def _write(self, known: _Subject, slot: _Slot | None, tally: Tally) -> int:
-        """Write the tally to its slot, to one of its chain that is over, or to a new one; its offset.
+    def _write(self, known: _Subject, slot: _Slot | None, tally: Tally) -> tuple[int, int]:
+        """Write the tally to its slot, to one of its chain that is over, or to a new one; its offset, and the next.
 
         What counts nothing needs no slot: then 0.
         """
         if slot is None:
             if not tally.used and not tally.buckets:
-                return 0
+                return 0, 0
             now = clock.seconds()
-            chain = self._chain(known.chain_at)
+            chain = list(self._chain(known.chain_at))
             slot = next((one for one in chain if one.tally is None or one.tally.is_over(now)), None)
+            if slot is not None:
+                # It may be the known slot of another subject.
+                self._subjects.clear()
         if slot is not None:
             packed = _pack(known.digest, slot.next_at, tally)
             if os.pwrite(self._file, packed, slot.at) != len(packed):
                 raise OSError("no room for a usage count")
-            return slot.at
-        packed = _pack(known.digest, self._pointer(known.chain_at), tally)
+            return slot.at, slot.next_at
+        next_at = chain[0].at if chain else 0
+        packed = _pack(known.digest, next_at, tally)
         if os.write(self._end, packed) != _SLOT_BYTES:
             raise OSError("no room for a usage count")
         at = os.lseek(self._end, 0, os.SEEK_CUR) - _SLOT_BYTES
         os.pwrite(self._file, _POINTER.pack(at), known.chain_at)
-        return at
+        return at, next_at
 
 
 def _subject(subject: str) -> _Subject:
     digest = blake2b(subject.encode(), digest_size=16).digest()
-    return _Subject(digest, _CHAINS_AT + int.from_bytes(digest[:4], "little") % _CHAINS * 8, 0)
+    return _Subject(digest, _CHAINS_AT + int.from_bytes(digest[:4], "little") % _CHAINS * 8)
 
 
 def _pack(digest: bytes, next_at: int, tally: Tally) -> bytes:
