@@ -277,7 +277,8 @@ def _best_coding(accepted: str) -> str | None:
 
 
 _COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
-    "zstd": lambda body: zstandard.ZstdCompressor(level=3).compress(body),
+    # A copy, because what the library returns keeps the memory of the largest possible result.
+    "zstd": lambda body: bytes(memoryview(zstandard.ZstdCompressor(level=3).compress(body))),
     "br": lambda body: brotli.compress(body, quality=4),
     "gzip": lambda body: gzip.compress(body, compresslevel=5, mtime=0),
 }

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import timedelta
 from functools import lru_cache
 from importlib.resources import files
+from sys import intern
 from urllib.parse import unquote
 
 from msgspec import Struct, convert
@@ -174,7 +175,8 @@ def headline_key(title: str) -> str:
     while len(parts) > 1 and len(_WORD.findall(" - ".join(parts[:-1]))) >= FEWEST_WORDS and len(parts[-1]) <= 40:
         parts = parts[:-1]
         words = _WORD.findall(" ".join(parts).casefold())
-    return " ".join(words) if len(words) >= FEWEST_WORDS else ""
+    # Interned, because the events and the stories keep it.
+    return intern(" ".join(words)) if len(words) >= FEWEST_WORDS else ""
 
 
 def _copies(group: list[Article]) -> Iterable[tuple[Article, str]]:

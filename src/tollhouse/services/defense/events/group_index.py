@@ -8,6 +8,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from tollhouse.services.defense.events.occurrence import Group, Headline, total
+from tollhouse.services.defense.users import Users, with_user, without_user
 
 # Bounds of the groups that are compared with a new one, and of those looked at for each word: the latest.
 CANDIDATES = 16
@@ -48,8 +49,7 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
-        # Most words have one user: a tuple, shared by them, takes a fifth of a dict's memory.
-        self._users: dict[str | int, dict[Group, None] | tuple[Group]] = {}
+        self._users: dict[str | int, Users[Group]] = {}
 
     def count(self, headlines: Sequence[Headline]) -> None:
         """Count new headlines and their words, and weigh all live ones again if many came since the last time."""
@@ -87,15 +87,11 @@ class GroupIndex:
     def enter(self, group: Group) -> None:
         """Add a group, or a group that changed after `drop`."""
         self.groups[group.id] = group
+        # Most words have one user: they share its tuple.
         alone = (group,)
         for key in _keys(group):
             users = self._users.get(key)
-            if users is None:
-                self._users[key] = alone
-            elif isinstance(users, tuple):
-                self._users[key] = {users[0]: None, group: None}
-            else:
-                users[group] = None
+            self._users[key] = with_user(users, group) if users else alone
         for headline in (*group.headlines, *group.composed):
             self.group_of[headline] = group
 
@@ -103,14 +99,10 @@ class GroupIndex:
         """Remove a group; call it before the group changes."""
         del self.groups[group.id]
         for key in _keys(group):
-            users = self._users[key]
-            if isinstance(users, tuple):
+            if others := without_user(self._users[key], group):
+                self._users[key] = others
+            else:
                 del self._users[key]
-                continue
-            del users[group]
-            if len(users) == 1:
-                (other,) = users
-                self._users[key] = (other,)
         for headline in (*group.headlines, *group.composed):
             del self.group_of[headline]
 

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from math import log, log2
 
-import numpy as np
 from msgspec import Struct
+from numpy import float32
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float32]
+from tollhouse.services.defense.users import Users, with_user, without_user
+
+Vector = NDArray[float32]
 # Integers for the components 0..1 of term vectors and -1..1 of static vectors.
 TERM_SCALE, STATIC_SCALE = 255, 127
 
@@ -63,8 +65,7 @@ class Wording(Struct, eq=False, gc=False):
     """A distinct title and text and its articles' times of publication by id, in order of arrival.
 
     A term that is used twice is listed twice. `text` and `text_weights` are empty where the title is all there is or
-    the whole is short; a long title alone is its own text. `static` has one byte per dimension, none if no word is
-    known.
+    the whole is short; a long title alone is its own text. Its static vector is read from the title again when needed.
     """
 
     key: int
@@ -73,7 +74,6 @@ class Wording(Struct, eq=False, gc=False):
     title_terms: tuple[str, ...]
     text_terms: tuple[str, ...]
     serials: Mapping[str, str]
-    static: bytes
     weights: bytes = b""
     text_weights: bytes = b""
     articles: dict[str, datetime] = {}
@@ -108,13 +108,19 @@ class Cluster(Struct, eq=False, gc=False):
     absorbed: tuple[str, ...] = ()
     searched: int = 1
 
-    def add(self, wording: Wording) -> None:
-        self.wordings[wording.key] = wording
-        self._count(wording, 1)
+    def add(self, wordings: Iterable[Wording], static: Vector | None) -> None:
+        """Add wordings and the sum of their static vectors."""
+        for wording in wordings:
+            self.wordings[wording.key] = wording
+            self._count(wording, 1)
+        if static is not None:
+            self.static = static if self.static is None else self.static + static
 
-    def remove(self, wording: Wording) -> None:
+    def remove(self, wording: Wording, static: Vector | None) -> None:
         del self.wordings[wording.key]
         self._count(wording, -1)
+        if self.static is not None and static is not None:
+            self.static = self.static - static
 
     def weigh(self, frequencies: Frequencies) -> None:
         """Weigh all its terms again."""
@@ -140,9 +146,6 @@ class Cluster(Struct, eq=False, gc=False):
         if wording.text_terms:
             _add(self.text, wording.text_terms, wording.text_weights, step)
             self.long += step
-        if wording.static:
-            added = np.frombuffer(wording.static, np.int8).astype(np.float32)
-            self.static = added * step if self.static is None else self.static + added * step
         for label, number in wording.serials.items():
             numbers = self.serials.setdefault(label, {})
             numbers[number] = numbers.get(number, 0) + step
@@ -197,31 +200,21 @@ class Index:
     """Clusters by term, the last that grew last."""
 
     def __init__(self) -> None:
-        # Most terms are of one cluster: a tuple, shared by them, takes a fifth of a dict's memory.
-        self.clusters: dict[str, dict[Cluster, None] | tuple[Cluster]] = {}
+        self.clusters: dict[str, Users[Cluster]] = {}
 
     def add(self, cluster: Cluster, terms: Iterable[str]) -> None:
+        # Most terms are of one cluster: they share its tuple.
         clusters, alone = self.clusters, (cluster,)
         for term in terms:
             users = clusters.get(term)
-            if users is None:
-                clusters[term] = alone
-            elif isinstance(users, dict):
-                users.pop(cluster, None)
-                users[cluster] = None
-            elif users[0] is not cluster:
-                clusters[term] = {users[0]: None, cluster: None}
+            clusters[term] = with_user(users, cluster) if users else alone
 
     def remove(self, cluster: Cluster, terms: Iterable[str]) -> None:
         for term in terms:
-            users = self.clusters[term]
-            if isinstance(users, tuple):
+            if others := without_user(self.clusters[term], cluster):
+                self.clusters[term] = others
+            else:
                 del self.clusters[term]
-                continue
-            del users[cluster]
-            if len(users) == 1:
-                (other,) = users
-                self.clusters[term] = (other,)
 
     def candidates(self, cluster: Cluster) -> list[Cluster]:
         """The other clusters that share most with it in its weightiest terms."""

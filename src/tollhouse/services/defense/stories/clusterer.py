@@ -40,6 +40,7 @@ from tollhouse.services.defense.stories.tokens import (
     text_term_counts,
     words,
 )
+from tollhouse.services.defense.users import users_of
 from tollhouse.vectors import text_vectors
 
 # Stories that report one event need this share of the similarity that makes clusters one story.
@@ -177,7 +178,7 @@ class Clusterer:
         vectors = iter(text_vectors().embed([wording.title for stored in state.stories for wording in stored.wordings]))
         clusters = [clusterer._restore(stored, vectors) for stored in state.stories]
         for term, users in state.shared.items():
-            clusterer._index.clusters[term] = {clusters[place]: None for place in users}
+            clusterer._index.clusters[term] = users_of([clusters[place] for place in users])
         heapify(clusterer._oldest)
         clusterer._weighed_at = state.weighed_at
         return clusterer
@@ -189,10 +190,12 @@ class Clusterer:
         for article, vector in zip(articles, vectors, strict=True):
             if article.id in self._wording_of:
                 continue
-            wording = read_wording(article.id, article.title, article.text, vector)
+            wording = read_wording(article.id, article.title, article.text)
             known = self._by_wording.get(wording.key)
             if known is None:
-                begun.append(self._begin_story(wording, article.id))
+                cluster = self._begin_story(wording, article.id)
+                cluster.static = _static(vector)
+                begun.append(cluster)
             else:
                 wording = known.wordings[wording.key]
             wording.articles[article.id] = article.published
@@ -225,7 +228,7 @@ class Clusterer:
         for cluster in begun:
             for wording in list(cluster.wordings.values()):
                 wording.weigh(self._frequencies)
-                cluster.add(wording)
+                cluster.add((wording,), None)
                 self._index.add(cluster, wording.terms())
 
     def _merge_similar(self, begun: Sequence[Cluster], merged: list[tuple[str, str]]) -> None:
@@ -263,9 +266,8 @@ class Clusterer:
         return list(grown)
 
     def _merge(self, ended: Cluster, into: Cluster) -> None:
-        for wording in ended.wordings.values():
-            into.add(wording)
-            self._by_wording[wording.key] = into
+        into.add(ended.wordings.values(), ended.static)
+        self._by_wording.update(dict.fromkeys(ended.wordings, into))
         self._index.remove(ended, ended.title.keys() | ended.text.keys())
         self._index.add(into, ended.title.keys() | ended.text.keys())
         del self._by_id[ended.id]
@@ -275,7 +277,8 @@ class Clusterer:
 
     def _remove(self, wording: Wording, cluster: Cluster) -> None:
         terms = wording.terms()
-        cluster.remove(wording)
+        (vector,) = text_vectors().embed([wording.title])
+        cluster.remove(wording, _static(vector))
         self._index.remove(cluster, terms - cluster.title.keys() - cluster.text.keys())
         self._frequencies.add(terms, -1)
         del self._by_wording[wording.key]
@@ -288,9 +291,9 @@ class Clusterer:
         self._began += 1
         self._by_id[stored.id] = cluster = Cluster(stored.id, self._began, absorbed=stored.absorbed)
         for item, vector in zip(stored.wordings, vectors, strict=False):
-            wording = read_wording(next(iter(item.articles)), item.title, item.text, vector)
+            wording = read_wording(next(iter(item.articles)), item.title, item.text)
             wording.weights, wording.text_weights, wording.articles = item.weights, item.text_weights, item.articles
-            cluster.add(wording)
+            cluster.add((wording,), _static(vector))
             self._by_wording[wording.key] = cluster
             self._frequencies.add(wording.terms())
             self._wording_of.update(dict.fromkeys(item.articles, wording.key))
@@ -364,7 +367,12 @@ def _nearest(search: Sequence[Cluster], large: Sequence[Cluster], means: Vector)
 _NO_TERMS: Mapping[str, int] = {}
 
 
-def read_wording(article_id: str, title: str, text: str, vector: Vector) -> Wording:
+def _static(vector: Vector) -> Vector | None:
+    """A title's vector in integers, None if no word is known."""
+    return np.rint(vector * STATIC_SCALE) if vector.any() else None
+
+
+def read_wording(article_id: str, title: str, text: str) -> Wording:
     """The wording of an article; one without any term is like no other."""
     title = title[:TITLE_CHARS]
     text = text[:TEXT_CHARS].removeprefix(title).strip()
@@ -373,6 +381,5 @@ def read_wording(article_id: str, title: str, text: str, vector: Vector) -> Word
     text_counts = text_term_counts(whole) if len(words(whole)) >= LONG else _NO_TERMS
     same = " ".join(words(whole.casefold())) if text_counts or counts else f"\n{article_id}"
     key = int.from_bytes(blake2b(same.encode(), digest_size=8).digest(), "big")
-    static = np.rint(vector * STATIC_SCALE).astype(np.int8).tobytes() if vector.any() else b""
     title_terms, text_terms = (tuple(Counter(terms).elements()) for terms in (counts or text_counts, text_counts))
-    return Wording(key, title, text, title_terms, text_terms, serials(title), static)
+    return Wording(key, title, text, title_terms, text_terms, serials(title))

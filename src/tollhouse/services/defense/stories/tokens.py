@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from itertools import islice
+from sys import intern
 
 TITLE_CHARS = 400
 TEXT_CHARS = 2_000
@@ -82,12 +83,13 @@ def serials(title: str) -> Mapping[str, str]:
     return {label.lower(): number for label, number in matches} if matches else _NO_SERIALS
 
 
+# Interned, because many titles keep the same terms.
 @lru_cache(maxsize=1 << 14)
 def _terms(raw: str) -> tuple[str, ...]:
     word = _plain(raw)
     if word.isascii():
-        return () if word in STOP or (len(word) < 2 and not word.isdecimal()) else (_stem(word),)
-    return tuple(term for run in _RUN.findall(word) for term in _in_script(run))
+        return () if word in STOP or (len(word) < 2 and not word.isdecimal()) else (intern(_stem(word)),)
+    return tuple(intern(term) for run in _RUN.findall(word) for term in _in_script(run))
 
 
 def _in_script(run: str) -> list[str]:
