@@ -29,7 +29,6 @@ from tollhouse.console.directory import directory_pages
 from tollhouse.console.discovery import discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
-from tollhouse.http.application import Application, Listener
 from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.graceful_stop import GracefulStop
@@ -37,7 +36,7 @@ from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.router import Route, Router
-from tollhouse.http.server import Server
+from tollhouse.http.server import Application, Listener, Server
 from tollhouse.http.service import Service, Work
 from tollhouse.http.service_endpoints import with_housekeeping
 from tollhouse.http.terms import Terms

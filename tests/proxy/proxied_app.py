@@ -10,11 +10,10 @@ from granian.constants import Interfaces, Loops
 from tollhouse import failpoints, logs
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
-from tollhouse.http.application import Application
 from tollhouse.http.endpoint import Endpoint
 from tollhouse.http.listener import http_options
 from tollhouse.http.router import Router
-from tollhouse.http.server import Server
+from tollhouse.http.server import Application, Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, KEY_OR_AGENT, free_then_paid
 from tollhouse.proxy.circuit_breaker import CircuitBreaker

@@ -1,16 +1,20 @@
-"""What the endpoints of every catalogue share: parameters, suggestions, and responses in JSON."""
+"""What the endpoints of every catalogue share: parameters, suggestions, responses in JSON, and a cache of them."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta, Struct
 
+from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.cursors import MAX_CURSOR
 from tollhouse.catalogue.query import Suggestion
 from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import Response
 from tollhouse.http.response import compute_etag
+
+MAX_RESPONSES = 2_000
+MAX_BYTES = 64 * 1024 * 1024
 
 Words = Annotated[str, Meta(min_length=1, max_length=500, pattern=r"^[^\x00]*$")]
 
@@ -62,3 +66,34 @@ def json_response(value: Any) -> Response:
     """A value as JSON, with its `ETag`."""
     body = msgspec.json.encode(value)
     return Response(body, etag=compute_etag(body))
+
+
+class ResponseCache:
+    """Responses by request. Emptied when the catalogue's revision changes and when a limit is reached."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._revision: tuple[str, int] = ("", -1)
+        self._responses: dict[Hashable, Response] = {}
+        self._bytes = 0
+
+    async def get(self, request: Hashable, make: Callable[[], Awaitable[Response]]) -> Response:
+        """The cached response to `request`, made by `make` if it is missing. Exceptions are not cached."""
+        revision = self._catalogue.revision
+        if revision != self._revision:
+            self._clear()
+            self._revision = revision
+        response = self._responses.get(request)
+        if response is None:
+            response = await make()
+            # A response made of an older revision must not be cached under the current one.
+            if revision == self._catalogue.revision == self._revision:
+                if len(self._responses) >= MAX_RESPONSES or self._bytes + len(response.body) > MAX_BYTES:
+                    self._clear()
+                self._responses[request] = response
+                self._bytes += len(response.body)
+        return response
+
+    def _clear(self) -> None:
+        self._responses.clear()
+        self._bytes = 0

@@ -14,8 +14,7 @@ from msgspec import Struct, field
 from tollhouse import clock
 from tollhouse.catalogue import store
 from tollhouse.catalogue.index import layout
-from tollhouse.catalogue.index_snapshots import IndexSnapshots
-from tollhouse.catalogue.index_state import IndexState
+from tollhouse.catalogue.index_snapshots import IndexSnapshots, IndexState
 from tollhouse.catalogue.items import (
     Item,
     display_number,

@@ -6,8 +6,10 @@ import time
 from pathlib import Path
 from urllib.parse import quote
 
+import msgspec
+from msgspec import Struct
+
 from tollhouse.catalogue import store
-from tollhouse.catalogue.index_state import IndexState
 from tollhouse.logs import logger
 from tollhouse.storage.database import Transaction
 from tollhouse.storage.index_snapshots import SnapshotStore, open_location
@@ -16,6 +18,22 @@ from tollhouse.storage.shared_index import SharedIndex
 log = logger("catalogue")
 
 SAVE_SECONDS = 300.0
+
+
+class IndexState(Struct, frozen=True):
+    """What an index shows: the epoch, which every database has its own of, the revision, and its change set's token.
+
+    While an index is built for the first time, `progress` are the rows in it and the rows in the database.
+    """
+
+    epoch: str = ""
+    revision: int = 0
+    token: str = ""
+    progress: tuple[int, int] | None = None
+
+    @classmethod
+    def decode(cls, about: bytes) -> "IndexState":
+        return msgspec.json.decode(about, type=cls) if about else cls()
 
 
 class IndexSnapshots:

@@ -53,7 +53,7 @@ def schema_of(part: Mapping[str, Any]) -> Json:
 
 def self_contained(schema: Json, schemas: Mapping[str, Json]) -> Json:
     """The schema with the components it refers to in `$defs`."""
-    names = list(_reached(schema, schemas))
+    names = list(reached(schema, schemas))
     whole = renamed(schema, {}, _DEFINITION_REF)
     definitions = {name: renamed(schemas[name], {}, _DEFINITION_REF) for name in names}
     return {**whole, "$defs": {**whole.get("$defs", {}), **definitions}} if definitions else whole
@@ -146,7 +146,7 @@ def _renamed_reference(reference: str, names: Mapping[str, str], prefix: str) ->
     return f"{prefix}{names.get(name, name)}{slash}{rest}"
 
 
-def _reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:
+def reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:
     """The names of the components that a part of a document refers to, and those that these refer to."""
     names: dict[str, None] = {}
     unread = [node]

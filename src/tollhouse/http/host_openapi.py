@@ -44,7 +44,7 @@ def merge(parts: Sequence[ServiceDocument], info: Json, servers: Sequence[Json])
         "x-plans": next((part.document["x-plans"] for part in parts if "x-plans" in part.document), []),
     }
     for part, names in zip(parts, _component_names(parts), strict=True):
-        renamed = _renamed(part.document, names)
+        renamed = with_renamed_references(part.document, names)
         for kind in _KINDS:
             components = renamed.get("components", {}).get(kind, {})
             own = {
@@ -129,12 +129,12 @@ def _references(node: Any) -> Iterator[tuple[str, str]]:
         yield kind, name.partition("/")[0]
 
 
-def _renamed(node: Any, names: Mapping[str, Mapping[str, str]]) -> Any:
-    """A part of a document whose references name components of the merged one."""
+def with_renamed_references(node: Any, names: Mapping[str, Mapping[str, str]]) -> Any:
+    """A part of a document whose references have the new names of components, given by kind."""
     if isinstance(node, dict):
-        return {key: _renamed(value, names) for key, value in node.items()}
+        return {key: with_renamed_references(value, names) for key, value in node.items()}
     if isinstance(node, list):
-        return [_renamed(value, names) for value in node]
+        return [with_renamed_references(value, names) for value in node]
     if isinstance(node, str) and node.startswith(_COMPONENTS):
         kind, _, name = node.removeprefix(_COMPONENTS).partition("/")
         name, slash, rest = name.partition("/")

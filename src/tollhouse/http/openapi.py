@@ -7,9 +7,10 @@ from msgspec import Struct
 
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import samples
+from tollhouse.http.described import SCHEMA_REF
 from tollhouse.http.endpoint import JSON, Endpoint
 from tollhouse.http.openapi_merge import merge_described
-from tollhouse.http.openapi_schemas import PLACE, Components, portable
+from tollhouse.http.openapi_schemas import Components, portable
 from tollhouse.http.response import PROBLEM_SCHEMA, PROBLEM_TYPE
 from tollhouse.http.service import Service
 from tollhouse.http.terms import Terms
@@ -26,7 +27,7 @@ _AGENT_SCHEMES: Json = {
     )
 }
 
-_PROBLEM = {"$ref": f"{PLACE}Problem"}
+_PROBLEM = {"$ref": f"{SCHEMA_REF}Problem"}
 _EVERYWHERE = ("invalid-request", "not-acceptable", "uri-too-long", "headers-too-large", "internal-error",
                "storage-unavailable", "overloaded")  # fmt: skip
 

@@ -3,16 +3,16 @@
 import builtins
 import typing
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from keyword import iskeyword
 from typing import Any
 
 import msgspec
 from msgspec import NODEFAULT, Struct, inspect
 
-Json = dict[str, Any]
+from tollhouse.http.described import SCHEMA_REF, reached, renamed
 
-PLACE = "#/components/schemas/"
+Json = dict[str, Any]
 
 # A model of such a name hides a type that generated Python or TypeScript needs.
 _TAKEN = {*typing.__all__, *dir(builtins), "Array", "Blob", "Date", "Error", "File", "Headers", "Map", "Object",
@@ -32,21 +32,21 @@ class Components:
 
     def __init__(self, accepted: Collection[type[Struct]], returned: Collection[type[Struct]]) -> None:
         kinds = sorted({*accepted, *returned}, key=lambda kind: (kind.__name__, kind.__module__))
-        refs, schemas = msgspec.json.schema_components(kinds, ref_template=f"{PLACE}{{name}}")
+        refs, schemas = msgspec.json.schema_components(kinds, ref_template=f"{SCHEMA_REF}{{name}}")
         described = _structs(kinds)
         names = _names(described, schemas)
-        self._names = {kind: names[ref["$ref"].removeprefix(PLACE)] for kind, ref in zip(kinds, refs, strict=True)}
+        self._names = {kind: names[ref["$ref"].removeprefix(SCHEMA_REF)] for kind, ref in zip(kinds, refs, strict=True)}
         self.schemas: Json = {
-            names.get(name, name): untitled(portable(_renamed(schemas[name], names))) for name in schemas
+            names.get(name, name): untitled(portable(renamed(schemas[name], names))) for name in schemas
         }
-        sent = self._reached(self._names[kind] for kind in accepted)
-        only_returned = self._reached(self._names[kind] for kind in returned) - sent
+        sent = reached([self.reference(kind) for kind in accepted], self.schemas)
+        only_returned = reached([self.reference(kind) for kind in returned], self.schemas).keys() - sent.keys()
         for name, one in described.items():
             if names[name] in only_returned:
                 _require_all(self.schemas[names[name]], one)
 
     def reference(self, kind: type[Struct]) -> Json:
-        return {"$ref": f"{PLACE}{self._names[kind]}"}
+        return {"$ref": f"{SCHEMA_REF}{self._names[kind]}"}
 
     def query(self, kind: type[Struct]) -> Json:
         """The schema of a query type, whose members become parameters."""
@@ -55,31 +55,7 @@ class Components:
 
     def used_by(self, described: Any) -> Json:
         """The components that the described operations refer to."""
-        names = self._reached(reference.removeprefix(PLACE) for reference in references(described))
-        return {name: self.schemas[name] for name in sorted(names)}
-
-    def _reached(self, names: Iterator[str]) -> set[str]:
-        reached: set[str] = set()
-        waiting = [name for name in names if name in self.schemas]
-        while waiting:
-            name = waiting.pop()
-            if name not in reached:
-                reached.add(name)
-                inside = (reference.removeprefix(PLACE) for reference in references(self.schemas[name]))
-                waiting += [each for each in inside if each in self.schemas]
-        return reached
-
-
-def references(node: Any) -> Iterator[str]:
-    """Every `$ref` of a part of a description."""
-    if isinstance(node, dict):
-        if isinstance(node.get("$ref"), str):
-            yield node["$ref"]
-        for value in node.values():
-            yield from references(value)
-    elif isinstance(node, list):
-        for value in node:
-            yield from references(value)
+        return {name: self.schemas[name] for name in sorted(reached(described, self.schemas))}
 
 
 def _names(described: dict[str, inspect.StructType], schemas: Collection[str]) -> dict[str, str]:
@@ -95,17 +71,6 @@ def _component_name(kind: type[Struct], *, is_shared: bool) -> str:
     if not is_shared and name not in _TAKEN and not iskeyword(name.lower()):
         return name
     return "".join(word.capitalize() for word in kind.__module__.rpartition(".")[2].split("_")) + name
-
-
-def _renamed(node: Any, names: dict[str, str]) -> Any:
-    if isinstance(node, dict):
-        return {key: _renamed(value, names) for key, value in node.items()}
-    if isinstance(node, list):
-        return [_renamed(value, names) for value in node]
-    if isinstance(node, str) and node.startswith(PLACE):
-        name = node.removeprefix(PLACE)
-        return f"{PLACE}{names.get(name, name)}"
-    return node
 
 
 def portable(node: Any) -> Any:

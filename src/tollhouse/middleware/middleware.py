@@ -19,12 +19,12 @@ from tollhouse.app import serving
 from tollhouse.config.settings import Settings
 from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
-from tollhouse.http.application import Application as ServerApplication
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Method
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
 from tollhouse.http.response import render_problem, send_response
 from tollhouse.http.router import Route, Router
+from tollhouse.http.server import Application as ServerApplication
 from tollhouse.http.server import Server
 from tollhouse.http.service import Service
 from tollhouse.logs import logger

@@ -10,6 +10,7 @@ import msgspec
 
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Example
+from tollhouse.http.host_openapi import with_renamed_references
 from tollhouse.http.openapi import description
 from tollhouse.http.request import Receive, Scope, Send
 from tollhouse.http.service import Service
@@ -167,30 +168,23 @@ def _merged(theirs: Json, ours: Json) -> Json:
 
 def _renamed(ours: Json, theirs: Mapping[str, Any]) -> Json:
     """Our document with another name for each component whose name is theirs for something else."""
-    names: dict[str, str] = {}
-    for section, members in ours["components"].items():
-        for name, member in members.items():
-            if (theirs.get(section) or {}).get(name, member) != member:
-                names[f"#/components/{section}/{name}"] = f"#/components/{section}/Tollhouse{name}"
-    components = {
-        section: {
-            names.get(f"#/components/{section}/{name}", name).rpartition("/")[2]: one for name, one in members.items()
-        }
-        for section, members in ours["components"].items()
+    names = {
+        kind: {name: f"Tollhouse{name}" for name, one in members.items() if _is_other(theirs, kind, name, one)}
+        for kind, members in ours["components"].items()
     }
-    schemes = {name: names.get(f"#/components/securitySchemes/{name}", name).rpartition("/")[2]
-               for name in ours["components"].get("securitySchemes", {})}  # fmt: skip
+    components = {
+        kind: {names[kind].get(name, name): one for name, one in members.items()}
+        for kind, members in ours["components"].items()
+    }
+    schemes = names.get("securitySchemes", {})
     for item in ours["paths"].values():
         for operation in item.values():
-            operation["security"] = [{schemes[name]: one[name] for name in one} for one in operation["security"]]
-    renamed: Json = _with_references({**ours, "components": components}, names)
+            operation["security"] = [
+                {schemes.get(name, name): one[name] for name in one} for one in operation["security"]
+            ]
+    renamed: Json = with_renamed_references({**ours, "components": components}, names)
     return renamed
 
 
-def _with_references(value: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: names.get(one, one) if name == "$ref" and isinstance(one, str) else _with_references(one, names)
-            for name, one in value.items()
-        }
-    return [_with_references(one, names) for one in value] if isinstance(value, list) else value
+def _is_other(theirs: Mapping[str, Any], kind: str, name: str, ours: Any) -> bool:
+    return bool((theirs.get(kind) or {}).get(name, ours) != ours)

@@ -15,10 +15,9 @@ from tollhouse import failpoints, logs
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import open_context
 from tollhouse.errors import Problem
-from tollhouse.http.application import Application
 from tollhouse.http.endpoint import Endpoint, Response
 from tollhouse.http.router import Router
-from tollhouse.http.server import Server
+from tollhouse.http.server import Application, Server
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, KEY_OR_AGENT
 from tollhouse.payments.ledger.ledger import Ledger

@@ -10,9 +10,9 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from tollhouse.catalogue.api_types import ResponseCache
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.query import CatalogueQuery
-from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.http.endpoint import JSON, Request, Response, endpoint
 from tollhouse.http.response import compute_etag
 from tollhouse.services.mattress.catalogue_view import CatalogueView

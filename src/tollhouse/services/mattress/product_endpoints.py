@@ -8,11 +8,17 @@ from typing import Any
 import msgspec
 
 from tollhouse import clock
-from tollhouse.catalogue.api_types import SimilarQuery, SuggestionsPage, SuggestQuery, check_words, json_response
+from tollhouse.catalogue.api_types import (
+    ResponseCache,
+    SimilarQuery,
+    SuggestionsPage,
+    SuggestQuery,
+    check_words,
+    json_response,
+)
 from tollhouse.catalogue.catalogue import PricePoint as CataloguePrice
 from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
-from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.response import compute_etag
 from tollhouse.http.terms import FREE

@@ -10,6 +10,7 @@ import msgspec
 
 from tollhouse.catalogue.api_types import (
     AskQuery,
+    ResponseCache,
     SimilarQuery,
     SuggestionsPage,
     SuggestQuery,
@@ -19,7 +20,6 @@ from tollhouse.catalogue.api_types import (
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
-from tollhouse.catalogue.response_cache import ResponseCache
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response, endpoint, endpoints_of
 from tollhouse.http.response import compute_etag
