@@ -6,7 +6,7 @@ from tests.questions.invented import LIBRARY, NOW
 from tests.questions.test_grammar import bare
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.linking import Linker
-from tollhouse.questions.query import Reading, Refusal
+from tollhouse.questions.query import Reading
 
 
 @pytest.mark.parametrize(
@@ -26,18 +26,3 @@ def test_an_idiom_says_the_same_as_its_plain_form(linker: Linker, said: str, pla
     assert type(first) is type(second)
     assert bare(first.rows.where) == bare(second.rows.where)
     assert (first.rows.order, first.rows.limit) == (second.rows.order, second.rows.limit)
-
-
-def test_an_unknown_verb_that_only_joins_is_left_out_and_named():
-    guess = read_question("Which author attracted the most students?", LIBRARY, now=NOW)
-    plain = read_question("Which author has the most students?", LIBRARY, now=NOW)
-    assert isinstance(guess, Reading)
-    assert isinstance(plain, Reading)
-    assert guess.guessed
-    assert "attracted" in guess.ignored
-    assert guess.query == plain.query
-
-
-@pytest.mark.parametrize("text", ["Which authors sued Mori?", "Which peaceful authors are there?"])
-def test_an_unknown_word_that_says_something_is_not_left_out(text: str):
-    assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
 from tollhouse.questions.execution import Places, Result, Tables, every_test, words_of
-from tollhouse.questions.frames import all_of, named_in
+from tollhouse.questions.frames import NEGATIONS, all_of, named_in
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.normalise import language_of, tokenise
+from tollhouse.questions.planning import SURE, best_plan, plan_question
 from tollhouse.questions.query import (
     COUNT,
     EVERYTHING,
@@ -47,6 +48,8 @@ MOST_NAMED = 12
 MOST_CITED = 25
 MOST_IDS = 1_000
 SUGGESTIONS = 2
+# Why the grammar refuses what the parser may still read.
+PARSED: tuple[Reason, ...] = ("unknown_words", "unclear")
 
 
 class Answer(Struct, frozen=True):
@@ -78,8 +81,16 @@ class Engine:
         self.linker = Linker(dataset.declaration, dataset.names(), self.tables.knows_words, dataset.earliest)
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
-        """The question as a query, after the conversation's previous one."""
-        return read_question(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
+        """The question as a query, after the conversation's previous one.
+
+        What the grammar cannot read, the parser may.
+        """
+        now, hours = self.dataset.now, self.dataset.hours
+        reading = read_question(text, self.linker, now=now, hours=hours, before=before)
+        if isinstance(reading, Reading) or reading.reason not in PARSED:
+            return reading
+        planned = plan_question(text, self.linker, now=now, hours=hours, before=before)
+        return planned or reading
 
     def answer(self, text: str, before: Query | None = None) -> Answer:
         """The answer to a question, after the conversation's previous query."""
@@ -88,12 +99,32 @@ class Engine:
             can_open = reading.open is not None and self._can_open(reading.open)
             opened = self._from_texts(reading.open) if reading.open and can_open else None
             return opened or self.refuse(text, reading)
-        try:
-            answer = self._answer(text, reading)
-        except (KeyError, IndexError):
-            # The words belong to rows of several kinds that no relation joins.
-            answer = Refusal("unclear")
+        answer = self._answered(text, reading)
+        if not isinstance(answer, Refusal) and _is_none(answer) and not reading.guessed:
+            answer = self._confirmed(text, before, answer)
         return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
+
+    def _confirmed(self, text: str, before: Query | None, none: Answer) -> Answer | Refusal:
+        """An answer that there is nothing, unless the parser is sure that the question means something else."""
+        if any(item.says(*NEGATIONS) for item in self.linker.link(text).items):
+            # Of denials the grammar knows more than the parser.
+            return none
+        planned = best_plan(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
+        if planned is None or planned[0] < SURE:
+            return none
+        reading = planned[1]
+        if isinstance(reading, Refusal):
+            return Refusal("unclear")
+        # That its rows are none as well confirms the answer, whatever words it leaves out.
+        other = self._answered(text, replace(reading, guessed=False))
+        return none if isinstance(other, Answer) and _is_none(other) else other
+
+    def _answered(self, text: str, reading: Reading) -> Answer | Refusal:
+        try:
+            return self._answer(text, reading)
+        except (KeyError, IndexError, ValueError):
+            # The words belong to rows of several kinds that no relation joins.
+            return Refusal("unclear")
 
     def _answer(self, text: str, reading: Reading) -> Answer | Refusal:
         query = reading.query
@@ -250,6 +281,7 @@ _REASONS: dict[Reason, str] = {
     "advice": "it asks for advice, and I state only what the data holds.",
     "outside_time": "{words} lies outside {window}.",
     "small_talk": "it asks nothing about the data.",
+    "ambiguous": "{words} may be misspelt, and could be several things.",
     "unclear": "I did not understand the question.",
 }
 
@@ -573,6 +605,12 @@ _WRITERS: dict[type, Callable[[_Writer], str]] = {
     Call: _Writer.called,
     Open: _Writer.opened,
 }
+
+
+def _is_none(answer: Answer) -> bool:
+    """Whether an answer says that there are no such rows."""
+    is_of_rows = isinstance(answer.query, List | Figure | Exists | Groups)
+    return is_of_rows and not answer.ids and not answer.names and not answer.value
 
 
 def _measure(measure: Measure, noun: str) -> str:

@@ -59,7 +59,7 @@ def _is_new(item: Item) -> bool:
 
 def is_plausible(query: Query) -> bool:  # noqa: PLR0911
     """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself."""
-    if sum(1 for _ in _nodes(query)) > MOST_PARTS:
+    if sum(1 for _ in nodes(query)) > MOST_PARTS:
         return False
     if isinstance(query, Compare):
         named = [rows.is_named for rows in query.sides]
@@ -103,14 +103,14 @@ class _Parts:
     def __init__(self, query: Query, linker: Linker, denials: int) -> None:
         self._query = query
         self._linker = linker
-        nodes = list(_nodes(query))
-        self._tests = [node for node in nodes if isinstance(node, Test)]
+        every = list(nodes(query))
+        self._tests = [node for node in every if isinstance(node, Test)]
         self._values = {(test.attribute, _folded(value)) for test in self._tests for value in test.values}
         self._values |= {("id", test.of_row) for test in self._tests}
-        self._kinds = {node.kind for node in nodes if isinstance(node, Rows)}
-        related = [node for node in nodes if isinstance(node, Related)]
+        self._kinds = {node.kind for node in every if isinstance(node, Rows)}
+        related = [node for node in every if isinstance(node, Related)]
         self._relations = {node.relation for node in related}
-        self._orders = [node for node in nodes if isinstance(node, Order)]
+        self._orders = [node for node in every if isinstance(node, Order)]
         self._attributes = {test.attribute for test in self._tests} | {order.by for order in self._orders}
         measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
         self._function = measure.function
@@ -132,13 +132,13 @@ class _Parts:
         # Two denials can say the same as none.
         self._denies = (
             denials > 1
-            or any(isinstance(node, Not) for node in nodes)
+            or any(isinstance(node, Not) for node in every)
             or any(
                 test.comparison in ("at_most", "below", "at_least") or test.values in ((False,), (0.0,))
                 for test in self._tests
             )
         )
-        self._numbers = _numbers(query, nodes)
+        self._numbers = _numbers(query, every)
 
     def has(self, item: Item, following: Item | None) -> bool:  # noqa: PLR0911
         """Whether what a phrase says is in the query."""
@@ -249,26 +249,26 @@ class _Parts:
         return True
 
 
-def _nodes(value: Any) -> Iterator[Struct]:
+def nodes(value: Any) -> Iterator[Struct]:
     """Every part of a query."""
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:
-            yield from _nodes(getattr(value, name))
+            yield from nodes(getattr(value, name))
     elif isinstance(value, tuple):
         for inner in value:
-            yield from _nodes(inner)
+            yield from nodes(inner)
 
 
-def _numbers(query: Query, nodes: Sequence[Struct]) -> set[float]:
+def _numbers(query: Query, every: Sequence[Struct]) -> set[float]:
     numbers = {
         float(value)
-        for node in nodes
+        for node in every
         if isinstance(node, Test)
         for value in node.values
         if isinstance(value, int | float)
     }
-    for node in (query, *nodes):
+    for node in (query, *every):
         for name in ("limit", "skip", "at_least", "at_most"):
             value = getattr(node, name, None)
             if isinstance(value, int | float):

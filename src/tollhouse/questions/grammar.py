@@ -12,7 +12,6 @@ from tollhouse.questions.declined import REASONS, declined
 from tollhouse.questions.execution import words_of
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
-from tollhouse.questions.guesses import without_unknown
 from tollhouse.questions.idioms import with_plain_forms
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
@@ -97,7 +96,7 @@ def read_question(
         best = understood_best(linker.spellings(text, widely=True), whole) or best
     if best is None:
         return read(())
-    return best[0] if best[1] is None else Refusal("unclear", tuple(typed for typed, _ in best[0].corrected))
+    return best[0] if best[1] is None else Refusal("ambiguous", tuple(typed for typed, _ in best[0].corrected))
 
 
 def _lost(reading: Reading, linker: Linker) -> int:
@@ -118,9 +117,7 @@ def _read_spelled(linked: Linked, linker: Linker, before: Query | None) -> Readi
         within = read_linked(question, linker, before)
         if isinstance(within, Reading) and not isinstance(within.query, Open):
             return replace(within, ignored=(*around, *within.ignored))
-    if reading.reason == "not_in_data":
-        return reading
-    return without_unknown(linked, lambda known: read_linked(known, linker, before)) or reading
+    return reading
 
 
 def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> Reading | Refusal:

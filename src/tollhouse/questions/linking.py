@@ -196,7 +196,9 @@ class Linker:
         for name in names:
             relation = name.kind if name.kind in self.relations else ""
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
-            self._add(name.text, _Entry(meaning, exact=name.text if name.exact else "", is_name=True), inflects=False)
+            entry = _Entry(meaning, exact=name.text if name.exact else "", is_name=True)
+            # "Photoresist" and "photoresists" name one product.
+            self._add(name.text, entry, inflects=self.is_text(meaning) and not name.exact)
 
     def attribute(self, meaning: Meaning) -> Attribute | None:
         """The declared attribute of a meaning; None for "id"."""

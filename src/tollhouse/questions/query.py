@@ -237,6 +237,7 @@ Reason = Literal[
     "advice",
     "outside_time",
     "small_talk",
+    "ambiguous",
     "unclear",
 ]
 

@@ -117,13 +117,19 @@ async def load_recorded(folder: Path) -> Snapshot:
 _bundled: list[Snapshot] = []
 
 
-async def ask(turns: Sequence[str]) -> Answer:
-    """The answer to the last turn of a conversation about the bundled recording."""
+async def bundled_engine() -> Engine:
+    """The engine for questions about the bundled recording."""
     if not _bundled:
         with TemporaryDirectory() as folder:
             _bundled.append(await load_recorded(Path(folder)))
+    return _bundled[0].engine
+
+
+async def ask(turns: Sequence[str]) -> Answer:
+    """The answer to the last turn of a conversation about the bundled recording."""
+    engine = await bundled_engine()
     before: Query | None = None
     for turn in turns:
-        answer = _bundled[0].engine.answer(turn, before)
+        answer = engine.answer(turn, before)
         before = answer.query or before
     return answer

@@ -1,0 +1,262 @@
+"""What the words of a question can contribute to its query: conditions, kinds, attributes, relations, numbers."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from tollhouse.questions.frames import all_of, range_test
+from tollhouse.questions.linking import Item, Linker, Meaning
+from tollhouse.questions.query import (
+    AllOf,
+    Call,
+    Compare,
+    Condition,
+    Figure,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Order,
+    Query,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
+from tollhouse.questions.vocabulary import Attribute
+
+LeafType = Literal["kind", "condition", "link", "attribute", "relation", "operation", "number", "word", "order"]
+# The item of a leaf that no word stands for: the kinds of the service, and what joins them.
+IMPLIED = -1
+
+
+class Leaf(Struct, frozen=True):
+    """One thing that a query can be made of. `item` is the place of its words, or IMPLIED.
+
+    `value` is the name of a kind, attribute, relation or operation, a condition, a number, an order or a word. `hint`
+    says more about it to the parser: an attribute's type, a direction.
+    """
+
+    type: LeafType
+    value: Any
+    item: int = IMPLIED
+    hint: str = ""
+
+
+def leaves_of(items: Sequence[Item], linker: Linker) -> list[Leaf]:
+    """The leaves of a question's items, and those that its service implies."""
+    leaves = dict.fromkeys(_implied(linker))
+    for place, item in enumerate(items):
+        leaves.update(dict.fromkeys(_of_item(items, place, item, linker)))
+    return list(leaves)
+
+
+def _implied(linker: Linker) -> Iterator[Leaf]:
+    for kind in linker.declaration.kinds:
+        yield Leaf("kind", kind.name)
+        if kind.weight:
+            yield Leaf("attribute", kind.weight, hint="weight")
+        for attribute in kind.attributes:
+            if attribute.type in ("time", "place"):
+                yield Leaf("attribute", attribute.name, hint=attribute.type)
+            elif attribute.preferred:
+                yield Leaf("attribute", attribute.name, hint="preferred")
+    for relation in linker.declaration.relations:
+        if relation.source != relation.target:
+            yield Leaf("relation", (relation.name, True), hint="implied")
+            yield Leaf("relation", (relation.name, False), hint="implied")
+    for relation in linker.declaration.relations[:1]:
+        yield Leaf("relation", (relation.name, True), hint="first")
+        yield Leaf("relation", (relation.name, False), hint="first")
+    for number in (0.0, 1.0, 2.0):
+        yield Leaf("number", number)
+
+
+def _of_item(items: Sequence[Item], place: int, item: Item, linker: Linker) -> Iterator[Leaf]:
+    grouped: dict[tuple[str, str, str], list[Meaning]] = defaultdict(list)
+    for meaning in item.meanings:
+        if meaning.role == "value":
+            grouped[meaning.kind, meaning.relation, meaning.name].append(meaning)
+        else:
+            yield from _of_meaning(items, place, item, meaning, linker)
+    for (_, relation, name), meanings in grouped.items():
+        attribute = linker.attribute(meanings[0])
+        is_text = attribute is not None and attribute.type == "text"
+        values = tuple(dict.fromkeys(meaning.value for meaning in meanings))
+        hint = "text" if is_text else "name" if name == "id" else "value"
+        for each in {values, *((value,) for value in values[:3])}:
+            test = Test(name, "contains" if is_text else "is", each, item.text)
+            yield Leaf("link" if relation else "condition", test, place, hint)
+    if item.find(
+        "unknown", "value", "kind", "party", "verb", "operation", "attribute", "unavailable", "number", "time"
+    ):
+        yield Leaf("word", item.text, place)
+
+
+def _of_meaning(  # noqa: C901, PLR0912
+    items: Sequence[Item], place: int, item: Item, meaning: Meaning, linker: Linker
+) -> Iterator[Leaf]:
+    role, name = meaning.role, meaning.name
+    if role == "kind":
+        yield Leaf("kind", name, place)
+        if meaning.value:
+            tests = [Test(attribute, "is", (value,), item.text) for attribute, value in meaning.value]
+            yield Leaf("condition", all_of(tests), place, "implied")
+        for counted in _counting(name, linker):
+            yield Leaf("attribute", counted, place, "counted")
+    elif role == "attribute":
+        attribute = linker.attribute(meaning)
+        yield Leaf("attribute", name, place, attribute.type if attribute else "")
+        if attribute is not None and any(kind.name == name for kind in linker.declaration.kinds):
+            yield Leaf("kind", name, place)
+        for counted in _counting(name, linker):
+            yield Leaf("attribute", counted, place, "counted")
+    elif role in ("extreme", "unit"):
+        yield Leaf("attribute", name, place, role)
+        if role == "extreme":
+            yield Leaf("order", Order(name, bool(meaning.value)), place)
+    elif role == "range":
+        yield Leaf("condition", range_test(name, *meaning.value, words=item.text), place, "range")
+    elif role in ("verb", "party", "stranded"):
+        is_source = bool(meaning.value)
+        relation = meaning.relation
+        yield Leaf("relation", (relation, is_source), place, role)
+        yield Leaf("relation", (relation, not is_source), place, role)
+        for end in ("in", "out"):
+            yield Leaf("attribute", f"{relation}.{end}", place, f"{role}:{(end == 'in') == is_source}")
+        if role == "party":
+            for counted in _counting(relation, linker):
+                yield Leaf("attribute", counted, place, "counted")
+            yield Leaf("kind", meaning.kind, place, "party")
+    elif role == "transitive":
+        yield Leaf("relation", (meaning.relation, True), place, role)
+        yield Leaf("relation", (meaning.relation, False), place, role)
+    elif role == "operation":
+        yield Leaf("operation", name, place)
+        counting = linker.counting(linker.operations[name])
+        if counting.name != name:
+            yield Leaf("operation", counting.name, place, "counting")
+    elif role == "number":
+        yield from _numbers(items, place, float(meaning.value), linker)
+    elif role == "ordinal":
+        yield Leaf("number", float(meaning.value), place, "ordinal")
+        yield Leaf("number", float(meaning.value) - 1, place, "before")
+    elif role == "time":
+        for kind in linker.declaration.kinds:
+            for attribute in kind.attributes:
+                if attribute.type == "time":
+                    yield from _times(attribute, meaning, item, place)
+
+
+def _times(attribute: Attribute, meaning: Meaning, item: Item, place: int) -> Iterator[Leaf]:
+    since, until = meaning.value.since, meaning.value.until
+    tests = [Test(attribute.name, "at_least", (since.isoformat(),), item.text)] if since else []
+    tests += [Test(attribute.name, "below", (until.isoformat(),), item.text)] if until else []
+    if tests:
+        yield Leaf("condition", all_of(tests), place, "time")
+    if len(tests) > 1:
+        yield Leaf("condition", tests[0], place, "since")
+        yield Leaf("condition", tests[1], place, "until")
+    if until:
+        yield Leaf("condition", Test(attribute.name, "at_least", (until.isoformat(),), item.text), place, "after")
+
+
+def _numbers(items: Sequence[Item], place: int, value: float, linker: Linker) -> Iterator[Leaf]:
+    """The number as it stands, and in the units of the attributes that words beside it name."""
+    yield Leaf("number", value, place, "ordinal" if _is_ordinal(items, place) else "")
+    if _is_ordinal(items, place):
+        yield Leaf("number", value - 1, place, "before")
+    factors = {
+        float(meaning.value)
+        for item in items[max(0, place - 1) : place + 3]
+        for meaning in item.meanings
+        if meaning.role == "unit"
+    }
+    factors |= {
+        attribute.units.get("usd", 1.0)
+        for kind in linker.declaration.kinds
+        for attribute in kind.attributes
+        if attribute.type == "money"
+    }
+    for factor in factors - {1.0}:
+        yield Leaf("number", value * factor, place, "scaled")
+    for rough in (1 - 0.15, 1 + 0.15):
+        yield Leaf("number", round(value * rough, 6), place, "low" if rough < 1 else "high")
+
+
+def _is_ordinal(items: Sequence[Item], place: int) -> bool:
+    following = items[place + 1] if place + 1 < len(items) else None
+    return following is not None and following.glued and following.text.lower() in {"st", "nd", "rd", "th"}
+
+
+def _counting(noun: str, linker: Linker) -> Iterator[str]:
+    """The attributes and relations that count what a noun names."""
+    for kind in linker.declaration.kinds:
+        for attribute in kind.attributes:
+            if attribute.rows_of == noun:
+                yield attribute.name
+    for relation in linker.declaration.relations:
+        if relation.source != relation.target and noun in (relation.source, relation.target):
+            yield f"{relation.name}.{'out' if noun == relation.target else 'in'}"
+
+
+def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:
+    """What a follow-up question can take from the query before, each with words for it; places count from its end.
+
+    The first is the form of that query.
+    """
+    if before is None:
+        return []
+    pairs: list[tuple[str, Leaf]] = []
+    for number, rows in enumerate(_rows_of(before)):
+        if not number:
+            pairs.append(("", Leaf("kind", rows.kind)))
+        pairs += [pair for part in rows.parts if part != AllOf() for pair in _of_condition(part)]
+        if rows.order is not None:
+            pairs.append(("", Leaf("order", rows.order, hint="before")))
+            pairs.append(("", Leaf("attribute", rows.order.by, hint="before")))
+        if rows.limit is not None:
+            pairs.append(("", Leaf("number", float(rows.limit), hint="before")))
+    if isinstance(before, Groups):
+        pairs.append(("", Leaf("attribute", before.by, hint="grouped")))
+    if isinstance(before, List) and before.attribute:
+        pairs.append(("", Leaf("attribute", before.attribute, hint="before")))
+    measure: Measure | None = getattr(before, "measure", None)
+    if measure is not None and measure.attribute:
+        pairs.append(("", Leaf("attribute", measure.attribute, hint="measured")))
+    if isinstance(before, Call):
+        pairs.append(("", Leaf("operation", before.operation, hint="before")))
+    return pairs
+
+
+def _of_condition(condition: Condition) -> Iterator[tuple[str, Leaf]]:
+    """A condition of the query before, and the relation and the rows inside it."""
+    yield _words(condition), Leaf("condition", condition, hint="before")
+    if isinstance(condition, Not):
+        yield from _of_condition(condition.of)
+    elif isinstance(condition, Related):
+        yield condition.words, Leaf("relation", (condition.relation, condition.outgoing), hint="before")
+        yield condition.words, Leaf("relation", (condition.relation, not condition.outgoing), hint="reversed")
+        yield from _of_condition(condition.to)
+
+
+def _words(condition: Condition) -> str:
+    return str(
+        getattr(condition, "words", "")
+        or (_words(condition.of) if hasattr(condition, "of") and not isinstance(condition.of, tuple) else "")
+    )
+
+
+def _rows_of(query: Query) -> tuple[Rows, ...]:
+    if isinstance(query, Compare):
+        return query.sides
+    if isinstance(query, Share):
+        return (query.part, query.whole)
+    if isinstance(query, Call):
+        return query.rows
+    return (query.rows,)
+
+
+__all__ = ["IMPLIED", "Figure", "Leaf", "Related", "leaves_before", "leaves_of"]

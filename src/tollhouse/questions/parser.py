@@ -1,0 +1,261 @@
+"""A small network that writes the query of a question: an encoder of its words, and a decoder that writes a plan.
+
+Two transformer blocks read the items of a question, two write the tokens of a plan (`plans`), each a name of the
+grammar or a leaf of the question. Only tokens that the grammar allows are considered, so that plans are well formed.
+`tools/train_question_parser.py` trains it; data/question_parser.md says on what. Word vectors are those of `vectors`.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from tollhouse.questions.leaves import IMPLIED, Leaf
+from tollhouse.questions.parser_input import VALUE, ParserInput
+from tollhouse.questions.plans import GRAMMAR, NAMES, Token, following, key
+from tollhouse.vectors import text_vectors
+
+Array = NDArray[np.float32]
+
+BEAMS = 4
+MOST_TOKENS = 56
+HEADS = 4
+# Continuations that are less likely than this (log) are not followed.
+UNLIKELY = -9.0
+_LEAVES_TRIED = 8
+
+_SYMBOLS = tuple(GRAMMAR)
+_SYMBOL = {symbol: number for number, symbol in enumerate(_SYMBOLS)}
+_NAME = {name: number for number, name in enumerate(NAMES)}
+_ALLOWED = [np.array([_NAME[name] for name in rules if name in _NAME], np.intp) for rules in GRAMMAR.values()]
+_POINTED = [frozenset(name[1:] for name in rules if name.startswith("@")) for rules in GRAMMAR.values()]
+
+
+class Plan(Struct, frozen=True):
+    """A plan and the logarithm of its probability."""
+
+    score: float
+    tokens: tuple[Token, ...]
+
+
+class _Beam(Struct):
+    score: float
+    tokens: tuple[Token, ...]
+    symbols: tuple[str, ...]
+    parent: int
+    last: int
+
+
+class QuestionParser:
+    """The network. `weights` are named as in training."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._width = int(weights["implied"].shape[0])
+        self._blocks = {side: sum(f"{side}.{n}.o.weight" in weights for n in range(8)) for side in ("enc", "dec")}
+
+    def plans(self, question: ParserInput) -> list[Plan]:
+        """The likeliest plans of a question, best first."""
+        weights = self._weights
+        memory = self._encoded(question)
+        leaves = self._leaves(question, memory)
+        cross = [np.split(self._linear(memory, f"dec.{n}.kv"), 2, axis=-1) for n in range(self._blocks["dec"])]
+        caches: list[Any] = [None] * self._blocks["dec"]
+        names = weights["name.weight"]
+        beams = [_Beam(0.0, (), ("query",), 0, len(NAMES))]
+        previous = names[[len(NAMES)]]
+        done: list[_Beam] = []
+        groups = _Groups(question.leaves)
+        for step in range(MOST_TOKENS):
+            symbols = [_SYMBOL[beam.symbols[0]] for beam in beams]
+            read = previous + weights["sym.weight"][symbols] + weights["dpos"][step]
+            if step == 0:
+                # Before the first token there is no leaf.
+                read = read + weights["leafin.bias"]
+            state = self._decoded(read, cross, caches, [beam.parent for beam in beams])
+            results = self._continued(beams, state, leaves, groups)
+            done += [beam for beam in results if not beam.symbols]
+            beams = [beam for beam in results if beam.symbols]
+            if not beams or (done and max(beam.score for beam in done) >= beams[0].score):
+                break
+            previous = np.stack([self._written(beam, leaves) for beam in beams])
+        done.sort(key=lambda beam: -beam.score)
+        return [Plan(beam.score, beam.tokens) for beam in done]
+
+    def _written(self, beam: _Beam, leaves: Array) -> Array:
+        """What the decoder reads of the last token."""
+        weights, names = self._weights, self._weights["name.weight"]
+        if beam.last < len(NAMES):
+            named: Array = names[beam.last] + weights["leafin.bias"]
+            return named
+        written: Array = names[len(NAMES)] + self._linear(leaves[beam.last - len(NAMES)], "leafin")
+        return written
+
+    def _encoded(self, question: ParserInput) -> Array:
+        weights = self._weights
+        shown = [
+            "" if _is_value(features) else said
+            for said, features in zip(question.words, question.features, strict=True)
+        ]
+        read = np.stack([weights["emb.weight"][list(features)].sum(axis=0) for features in question.features])
+        for place, said in enumerate(shown):
+            shape = question.shapes[place][:MOST_LETTERS]
+            if said and shape:
+                read[place] += weights["shape.weight"][list(shape)].mean(axis=0)
+        vectors = text_vectors().embed(shown)
+        read = read + vectors @ weights["word.weight"].T + weights["pos"][: len(shown)]
+        for number in range(self._blocks["enc"]):
+            name = f"enc.{number}"
+            query, keys, values = np.split(self._linear(self._norm(read, f"{name}.n1"), f"{name}.qkv"), 3, axis=-1)
+            read = read + self._linear(_attend(query[None], keys[None], values[None])[0], f"{name}.o")
+            read = self._forward(read, name)
+        return self._norm(read, "encn")
+
+    def _leaves(self, question: ParserInput, memory: Array) -> Array:
+        """One row for each leaf."""
+        weights = self._weights
+        places = [leaf.item if leaf.item != IMPLIED else len(memory) for leaf in question.leaves]
+        said = np.concatenate([memory, weights["implied"][None]])[places]
+        features = np.stack(
+            [weights["emb.weight"][list(each)[:MOST_LEAF]].sum(axis=0) for each in question.leaf_features]
+        )
+        made: Array = self._linear(said, "leaf") + self._linear(features, "leaff")
+        return made
+
+    def _decoded(self, read: Array, cross: Any, caches: list[Any], parents: list[int]) -> Array:
+        """The state of each beam after its last token; `caches` keep what the tokens before left."""
+        for number in range(self._blocks["dec"]):
+            name = f"dec.{number}"
+            query, keys, values = np.split(self._linear(self._norm(read, f"{name}.n1"), f"{name}.qkv"), 3, axis=-1)
+            before = caches[number]
+            if before is not None:
+                keys = np.concatenate([before[0][parents], keys[:, None]], axis=1)
+                values = np.concatenate([before[1][parents], values[:, None]], axis=1)
+            else:
+                keys, values = keys[:, None], values[:, None]
+            caches[number] = (keys, values)
+            read = read + self._linear(_attend(query[:, None], keys, values)[:, 0], f"{name}.o")
+            queried = self._linear(self._norm(read, f"{name}.n2"), f"{name}.q")
+            attended = _attend(queried[None], cross[number][0][None], cross[number][1][None])[0]
+            read = read + self._linear(attended, f"{name}.o2")
+            read = self._forward(read, name)
+        return self._norm(read, "decn")
+
+    def _continued(self, beams: list[_Beam], state: Array, leaves: Array, groups: "_Groups") -> list[_Beam]:
+        """The best continuations of all beams."""
+        named = self._linear(state, "outn")
+        pointed = self._linear(state, "ptr") @ leaves.T / np.float32(np.sqrt(self._width))
+        results: list[_Beam] = []
+        for number, beam in enumerate(beams):
+            symbol = _SYMBOL[beam.symbols[0]]
+            fitting = groups.fitting(symbol)
+            places = np.concatenate([_ALLOWED[symbol], len(NAMES) + fitting])
+            if len(places):
+                scores = np.concatenate([named[number][_ALLOWED[symbol]], pointed[number][fitting]])
+                scores = scores - _logsum(scores)
+                best = _best(scores)
+                results += groups.joined(beam, number, places[best], scores[best])
+        results.sort(key=lambda each: -each.score)
+        return results[:BEAMS]
+
+    def _linear(self, read: Array, name: str) -> Array:
+        bias = self._weights.get(f"{name}.bias")
+        made: Array = read @ self._weights[f"{name}.weight"].T
+        return made if bias is None else made + bias
+
+    def _norm(self, read: Array, name: str) -> Array:
+        centred = read - read.mean(axis=-1, keepdims=True)
+        scaled = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(1e-5))
+        made: Array = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return made
+
+    def _forward(self, read: Array, name: str) -> Array:
+        inner = np.maximum(self._linear(self._norm(read, f"{name}.n3"), f"{name}.f1"), 0)
+        return read + self._linear(inner, f"{name}.f2")
+
+
+# Of what is read of an item's letters and of a leaf, the first so many count.
+MOST_LETTERS = 24
+MOST_LEAF = 10
+
+
+def _is_value(features: tuple[int, ...]) -> bool:
+    """Whether an item is a name or a value of the data, whose words do not matter."""
+    return VALUE in features
+
+
+def _best(scores: Array) -> NDArray[np.intp]:
+    order = np.argsort(-scores)[:_LEAVES_TRIED]
+    return order[scores[order] > UNLIKELY]
+
+
+class _Groups:
+    """The leaves of one question; those that mean the same are one choice."""
+
+    def __init__(self, leaves: tuple[Leaf, ...]) -> None:
+        self._leaves = leaves
+        numbers: dict[Any, int] = {}
+        self._group = [numbers.setdefault((leaf.type, key(leaf.value)), place) for place, leaf in enumerate(leaves)]
+        self._fitting: dict[int, NDArray[np.intp]] = {}
+
+    def fitting(self, symbol: int) -> NDArray[np.intp]:
+        """The places of the leaves that a symbol can point to."""
+        known = self._fitting.get(symbol)
+        if known is None:
+            types = _POINTED[symbol]
+            places = [place for place, leaf in enumerate(self._leaves) if leaf.type in types]
+            known = self._fitting[symbol] = np.array(places, np.intp)
+        return known
+
+    def joined(self, beam: _Beam, number: int, places: NDArray[Any], scores: Array) -> list[_Beam]:
+        """A beam's continuations; equal leaves are one, with the sum of their probabilities."""
+        results: dict[int, _Beam] = {}
+        for place, score in zip(places.tolist(), scores.tolist(), strict=True):
+            at = place - len(NAMES)
+            group = place if at < 0 else len(NAMES) + self._group[at]
+            known = results.get(group)
+            if known is not None:
+                known.score = beam.score + float(np.logaddexp(known.score - beam.score, score))
+                continue
+            token: Token = NAMES[place] if at < 0 else self._leaves[at]
+            symbols = following(beam.symbols, token)
+            results[group] = _Beam(beam.score + score, (*beam.tokens, token), symbols, number, place)
+        return list(results.values())
+
+
+def _attend(query: Array, keys: Array, values: Array) -> Array:
+    """Attention of several heads. Shapes: batch, places, width."""
+    batch, places, width = query.shape
+    size = width // HEADS
+
+    def split(each: Array) -> Array:
+        return each.reshape(batch, -1, HEADS, size).transpose(0, 2, 1, 3)
+
+    weights = split(query) @ split(keys).transpose(0, 1, 3, 2) / np.float32(np.sqrt(size))
+    weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    made: Array = (weights @ split(values)).transpose(0, 2, 1, 3).reshape(batch, places, width)
+    return made
+
+
+def _logsum(scores: Array) -> np.float32:
+    most = scores.max()
+    return np.float32(most + np.log(np.exp(scores - most).sum()))
+
+
+@cache
+def question_parser() -> QuestionParser:
+    """The parser that comes with the package, read once."""
+    path = resources.files("tollhouse.questions") / "data" / "question_parser.npz"
+    with resources.as_file(path) as file, np.load(file) as stored:
+        scales = {name.removesuffix("|scale"): stored[name] for name in stored.files if name.endswith("|scale")}
+        weights = {
+            name: stored[name].astype(np.float32) * (scales[name][:, None] if name in scales else np.float32(1))
+            for name in stored.files
+            if not name.endswith("|scale")
+        }
+    return QuestionParser(weights)

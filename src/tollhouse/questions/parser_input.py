@@ -1,0 +1,136 @@
+"""What the parser reads of a question: hashed features of its items and leaves, and a vector of each item's words."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from tollhouse.questions.leaves import IMPLIED, Leaf, leaves_before, leaves_of
+from tollhouse.questions.linking import Item, Linked, Linker, Meaning
+from tollhouse.questions.normalise import fold
+from tollhouse.questions.query import Condition, Not, Order, Query, Related, Test
+
+FEATURES = 4096
+"""Buckets of hashed features."""
+
+MOST_ITEMS = 64
+_EXACT_NUMBERS = 3
+
+
+class ParserInput(Struct, frozen=True):
+    """A question for the parser: features of each item, the item's words, and features of each leaf.
+
+    Leaves of the query before have items of their own, after those of the question.
+    """
+
+    leaves: tuple[Leaf, ...]
+    features: tuple[tuple[int, ...], ...]
+    words: tuple[str, ...]
+    leaf_features: tuple[tuple[int, ...], ...]
+    shapes: tuple[tuple[int, ...], ...]
+
+
+def parser_input(linked: Linked, linker: Linker, before: Query | None) -> ParserInput:
+    """What the parser reads of a linked question after the query before."""
+    items = linked.items[:MOST_ITEMS]
+    leaves = leaves_of(items, linker)
+    features = [_of_item(item, linked.language) for item in items]
+    words = [item.text for item in items]
+    shapes = [letters(item.text) for item in items]
+    if before is not None:
+        features.append((_hash(f"before:{type(before).__name__}"),))
+        words.append("")
+        shapes.append(())
+    for said, leaf in leaves_before(before):
+        leaves.append(replace(leaf, item=len(features)))
+        features.append((_hash("before"), *(_hash(f"before:{name}") for name in _leaf_names(leaf))))
+        words.append(said)
+        shapes.append(())
+    leaf_features = tuple(tuple(_hash(name) for name in _leaf_names(leaf)) for leaf in leaves)
+    return ParserInput(tuple(leaves), tuple(features), tuple(words), leaf_features, tuple(shapes))
+
+
+@lru_cache(maxsize=20_000)
+def _hash(name: str) -> int:
+    return crc32(name.encode()) % FEATURES
+
+
+@lru_cache(maxsize=20_000)
+def letters(text: str) -> tuple[int, ...]:
+    """The groups of three letters of the words."""
+    padded = f" {fold(text)} "
+    return tuple(_hash(f"letters:{padded[at : at + 3]}") for at in range(len(padded) - 2))
+
+
+# The features of a name or a value of the data, and of a word that is not known.
+VALUE, UNKNOWN = _hash("value"), _hash("unknown")
+
+
+def _of_item(item: Item, language: str) -> tuple[int, ...]:
+    names = [name for meaning in item.meanings for name in _of_meaning(meaning)]
+    names.append(f"language:{language}")
+    if item.text[:1].isupper():
+        names.append("capital")
+    return tuple(_hash(name) for name in dict.fromkeys(names))
+
+
+def _of_meaning(meaning: Meaning) -> tuple[str, ...]:  # noqa: PLR0911
+    role, name = meaning.role, meaning.name
+    if role in ("function", "mark"):
+        return (f"{role}:{name}",)
+    if role == "unknown":
+        return (role,)
+    if role == "number":
+        value = float(meaning.value)
+        size = (
+            f"{value:g}" if value <= _EXACT_NUMBERS else "year" if 1900 < value < 2100 else f"e{len(str(int(value)))}"
+        )
+        return role, f"number:{size}"
+    if role == "time":
+        return role, f"time:{bool(meaning.value.since)}:{bool(meaning.value.until)}"
+    if role in ("verb", "party", "stranded"):
+        return role, f"{role}:{bool(meaning.value)}", f"relation:{meaning.relation}", f"{role}:{meaning.relation}"
+    if role == "extreme":
+        return role, f"extreme:{bool(meaning.value)}", f"attribute:{name}"
+    if role == "kind":
+        return role, f"kind:{name}", *(("implies",) if meaning.value else ())
+    return role, f"{role}:{name}", *((f"{role}:link",) if meaning.relation else ())
+
+
+def _leaf_names(leaf: Leaf) -> list[str]:
+    names = [f"leaf:{leaf.type}", f"leaf:{leaf.type}:{leaf.hint}"]
+    if leaf.item == IMPLIED:
+        names.append("implied")
+    value = leaf.value
+    if leaf.type in ("kind", "operation", "attribute"):
+        names.append(f"leaf:{leaf.type}={value}")
+    elif leaf.type == "relation":
+        names += [f"leaf:outgoing={value[1]}", f"leaf:relation={value[0]}", f"leaf:relation={value}"]
+    elif leaf.type == "number":
+        names.append(f"leaf:number={value:g}" if abs(value) <= _EXACT_NUMBERS else "leaf:large")
+    elif leaf.type == "order":
+        names += _of_order(value)
+    elif leaf.type in ("condition", "link"):
+        names += _of_condition(value)
+    return names
+
+
+def _of_order(order: Order) -> list[str]:
+    return [f"leaf:by={order.by}", f"leaf:descending={order.descending}"]
+
+
+def _of_condition(condition: Condition) -> list[str]:
+    if isinstance(condition, Test):
+        return [
+            f"tests:{condition.attribute}",
+            f"compares:{condition.comparison}",
+            f"values:{len(condition.values) > 1}",
+        ]
+    if isinstance(condition, Related):
+        return ["related", f"related:{condition.relation}:{condition.outgoing}"]
+    if isinstance(condition, Not):
+        return ["negated", *_of_condition(condition.of)]
+    parts: Sequence[Condition] = getattr(condition, "of", ())
+    return [type(condition).__name__, *(name for part in parts[:2] for name in _of_condition(part))]

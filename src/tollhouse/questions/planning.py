@@ -1,0 +1,176 @@
+"""Reads questions with the parser: the likeliest plan that leaves out nothing of what the question says."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+
+from tollhouse.questions.coverage import is_plausible, nodes, unread
+from tollhouse.questions.follow_ups import with_earlier
+from tollhouse.questions.leaves import Leaf
+from tollhouse.questions.linking import Item, Linked, Linker
+from tollhouse.questions.parser import Plan, question_parser
+from tollhouse.questions.parser_input import parser_input
+from tollhouse.questions.plans import NoPlan, Realiser
+from tollhouse.questions.query import (
+    AllOf,
+    Among,
+    AnyOf,
+    Call,
+    Condition,
+    Not,
+    Query,
+    Reading,
+    Refusal,
+    Related,
+    Rows,
+    Test,
+)
+from tollhouse.questions.spelling import Corrections, as_typed
+from tollhouse.questions.years import with_years
+
+# Logarithms of probability. A plan below LEAST is none, one above SURE is believed before the grammar where that finds
+# nothing. Each word of the vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks,
+# IMPLAUSIBLE. Chosen on questions that the parser had not been trained on: docs/quality.md.
+LEAST, SURE = -2.0, -0.5
+LOST = 1.5
+IMPLAUSIBLE = 3.0
+SPELLINGS = 2
+_ENDS = (".", "!", "?", ";", ":")
+# With one of these before it, an unknown word at the end is what the question is about.
+_LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not")
+
+
+def plan_question(
+    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
+) -> Reading | None:
+    """The parser's reading of a question; None where no plan is likely enough, or the likeliest refuses it."""
+    planned = best_plan(text, linker, now=now, hours=hours, before=before)
+    return planned[1] if planned is not None and planned[0] >= LEAST and isinstance(planned[1], Reading) else None
+
+
+def best_plan(
+    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
+) -> tuple[float, Reading | Refusal] | None:
+    """What the likeliest plan makes of a question, with its score, at most 0; None where there is no plan."""
+    best: tuple[float, Reading | Refusal] | None = None
+    spelled: list[tuple[float, Corrections]] = list(islice(linker.spellings(text), SPELLINGS)) or [(0.0, ())]
+    for cost, corrections in spelled:
+        linked = with_years(linker.link(text, now, hours, corrections=corrections), linker)
+        for score, outcome in _outcomes(linked, linker, before):
+            weighed = score - (cost - spelled[0][0])
+            if best is None or weighed > best[0]:
+                best = weighed, outcome
+    return best
+
+
+def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[tuple[float, Reading | Refusal]]:
+    if not linked.items or (before is None and linked.items[0].says("and", "but", "what_about", "those")):
+        return
+    question = parser_input(linked, linker, before)
+    for plan in question_parser().plans(question):
+        try:
+            query = Realiser(plan.tokens, before).query()
+        except NoPlan:
+            continue
+        if isinstance(query, Refusal):
+            yield plan.score, query
+            continue
+        if not _fits(query, linker):
+            continue
+        unused = _unused(plan, linked)
+        names = sum(_can_be_name(item, linked) for item in unused)
+        score = plan.score - LOST * len(unread(linked.items, query, linker, before))
+        score -= IMPLAUSIBLE * (names + (not is_plausible(query)))
+        yield score, _reading(with_earlier(query, before), unused, linked)
+
+
+def _unused(plan: Plan, linked: Linked) -> list[Item]:
+    """The unknown words that a plan does not have."""
+    used = {token.item for token in plan.tokens if isinstance(token, Leaf)}
+    return [item for place, item in enumerate(linked.items) if item.find("unknown") and place not in used]
+
+
+def _fits(query: Query, linker: Linker) -> bool:
+    """Whether the kinds of rows have the attributes and relations that a query wants of them."""
+    if isinstance(query, Call):
+        least, most = linker.operations[query.operation].rows
+        if not least <= len(query.rows) <= most:
+            return False
+    every = [node for node in nodes(query) if isinstance(node, Rows)]
+    needed = [rows.order.by for rows in every if rows.order is not None]
+    measure = getattr(query, "measure", None)
+    needed += [name for name in (getattr(measure, "attribute", None), getattr(measure, "base", None)) if name]
+    needed += [name for name in (getattr(query, "by", None), getattr(query, "attribute", None)) if name]
+    kind = every[0].kind if every else ""
+    return all(_has(linker, kind, name) for name in needed) and all(
+        _is_of(linker, rows.kind, rows.where) for rows in every
+    )
+
+
+def _is_of(linker: Linker, kind: str, condition: Condition) -> bool:
+    """Whether rows of the kind can be tested so."""
+    if isinstance(condition, Test):
+        return _has(linker, kind, condition.attribute)
+    if isinstance(condition, Related):
+        relation = linker.relations[condition.relation]
+        ends = (relation.source, relation.target) if condition.outgoing else (relation.target, relation.source)
+        has_links = {test.attribute for test in condition.link} <= {each.name for each in relation.link}
+        return ends[0] == kind and has_links and _is_of(linker, ends[1], condition.to)
+    if isinstance(condition, Not):
+        return _is_of(linker, kind, condition.of)
+    if isinstance(condition, Among):
+        return condition.rows.kind == kind
+    return all(_is_of(linker, kind, part) for part in condition.of)
+
+
+def _has(linker: Linker, kind: str, name: str) -> bool:
+    """Whether rows of the kind have an attribute, or links of a relation that are counted."""
+    if name == "id" or linker.attribute_named(kind, name.removesuffix(".values")) is not None:
+        return True
+    relation = linker.relations.get(name.partition(".")[0])
+    return relation is not None and kind == (relation.target if name.endswith(".in") else relation.source)
+
+
+def _can_be_name(item: Item, linked: Linked) -> bool:
+    """Whether an unknown word is written as a name, or stands where the question names what it is about."""
+    place = linked.items.index(item)
+    before = linked.items[place - 1] if place else None
+    is_capital = item.text[:1].isupper() and before is not None and linked.language != "de"
+    is_last = place == len(linked.items) - 1 or linked.items[place + 1].says(*_ENDS)
+    is_led = before is not None and (before.says(*_LEADING) or before.find("verb", "stranded") is not None)
+    return is_capital or (is_last and is_led)
+
+
+def _reading(query: Query, unused: Sequence[Item], linked: Linked) -> Reading:
+    ignored = tuple(as_typed(item.text, linked.corrected) for item in unused)
+    understood = tuple(dict.fromkeys(_understood(query)))
+    return Reading(query, understood, ignored, linked.corrected, guessed=bool(ignored))
+
+
+def _understood(query: Query) -> Iterator[tuple[str, str]]:
+    """The attribute or relation of each condition, with its words."""
+    for name in ("rows", "sides", "part"):
+        rows = getattr(query, name, ())
+        for each in rows if isinstance(rows, tuple) else (rows,):
+            yield from _in_rows(each)
+
+
+def _in_rows(rows: Rows) -> Iterator[tuple[str, str]]:
+    yield from _in_condition(rows.where)
+    if rows.order is not None:
+        yield rows.order.by, ""
+
+
+def _in_condition(condition: Condition) -> Iterator[tuple[str, str]]:
+    if isinstance(condition, Test):
+        yield condition.attribute, condition.words
+    elif isinstance(condition, Related):
+        yield condition.relation, condition.words
+        yield from _in_condition(condition.to)
+    elif isinstance(condition, AllOf | AnyOf):
+        for part in condition.of:
+            yield from _in_condition(part)
+    elif isinstance(condition, Not):
+        yield from _in_condition(condition.of)
+    elif isinstance(condition, Among):
+        yield from _in_rows(condition.rows)

@@ -1,0 +1,568 @@
+"""Queries as sequences of tokens: the names of a small grammar, and the leaves of a question that they are made of."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias, cast
+
+from msgspec.structs import asdict, replace
+
+from tollhouse.questions.declined import REASONS
+from tollhouse.questions.frames import all_of, any_of, negated
+from tollhouse.questions.leaves import IMPLIED, Leaf, LeafType
+from tollhouse.questions.query import (
+    EVERYTHING,
+    AllOf,
+    Among,
+    AnyOf,
+    Call,
+    Compare,
+    Comparison,
+    Condition,
+    Exists,
+    Figure,
+    Function,
+    Groups,
+    List,
+    Measure,
+    Not,
+    Open,
+    OpenForm,
+    Order,
+    Query,
+    Reason,
+    Refusal,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
+
+# A name of the grammar, or a leaf.
+Token: TypeAlias = str | Leaf
+
+_NUMBERS: tuple[Comparison, ...] = ("at_least", "above", "at_most", "below", "is")
+_FUNCTIONS: tuple[Function, ...] = ("sum", "average", "median", "smallest", "largest")
+_CHANGES: tuple[Function, ...] = ("increase", "decrease", "more", "less")
+_FORMS: tuple[OpenForm, ...] = ("happened", "why", "who", "timeline", "summary")
+_REFUSED: tuple[Reason, ...] = (
+    *dict.fromkeys(REASONS.values()),
+    "not_in_data",
+    "outside_time",
+    "small_talk",
+    "unclear",
+)
+
+_CONDITIONS: dict[str, tuple[str, ...]] = {
+    "@condition": (),
+    "in": ("points",),
+    "not": ("condition",),
+    "any": ("conditions",),
+    "all": ("conditions",),
+    "every": (),
+    "among": ("rows",),
+    "related": ("@relation", "reach", "links", "condition"),
+    "contains": ("@attribute", "words"),
+    "known": ("@attribute",),
+    **dict.fromkeys(_NUMBERS, ("@attribute", "@number")),
+    **{f"row_{name}": ("@attribute", "@condition") for name in _NUMBERS},
+}
+
+# What each symbol may begin with, and the symbols that follow it. "@" points to a leaf of that type.
+GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
+    "query": {
+        "list": ("rows",),
+        "values": ("@attribute", "rows"),
+        "figure": ("measure", "rows"),
+        "exists": ("rows",),
+        "groups": ("@attribute", "measure", "options", "rows"),
+        "compare": ("measure", "flags", "sides"),
+        "share": ("rows", "rows"),
+        "call": ("@operation", "flags", "sides"),
+        "earlier": ("flags",),
+        **{f"open_{form}": ("words", "rows") for form in _FORMS},
+        **{f"refuse_{reason}": () for reason in _REFUSED},
+    },
+    "measure": {
+        "count": (),
+        **dict.fromkeys(_FUNCTIONS, ("@attribute",)),
+        **dict.fromkeys(_CHANGES, ("@attribute", "@attribute")),
+    },
+    "options": {
+        "end": (),
+        "ascending": ("options",),
+        "counts": ("options",),
+        **dict.fromkeys(("limit", "skip", "at_least", "at_most"), ("@number", "options")),
+    },
+    "flags": {
+        "end": (),
+        **dict.fromkeys(("difference", "ascending", "yes_no", "total"), ("flags",)),
+        "limit": ("@number", "flags"),
+        "text": ("words", "flags"),
+    },
+    "sides": {"end": (), "side": ("rows", "sides")},
+    "rows": {"rows": ("@kind", "conditions", "order")},
+    "conditions": {"end": (), **{name: (*parts, "conditions") for name, parts in _CONDITIONS.items()}},
+    "condition": _CONDITIONS,
+    "points": {"end": (), "@condition": ("points",)},
+    "reach": {"direct": (), "transitive": ()},
+    "links": {"end": (), "@link": ("links",), "contains": ("@attribute", "words", "links")},
+    "order": {
+        "end": (),
+        "@order": ("order",),
+        "most": ("@attribute", "order"),
+        "least": ("@attribute", "order"),
+        "limit": ("@number", "order"),
+        "skip": ("@number", "order"),
+    },
+    "words": {"end": (), "@word": ("words",)},
+}
+for _type in ("kind", "condition", "attribute", "relation", "operation", "number", "word"):
+    GRAMMAR[f"@{_type}"] = {f"@{_type}": ()}
+NAMES: tuple[str, ...] = tuple(
+    dict.fromkeys(name for rules in GRAMMAR.values() for name in rules if not name.startswith("@"))
+)
+
+
+class NoPlan(LookupError):
+    """A query that cannot be made of the leaves of its question, or tokens that make no query."""
+
+
+def following(symbols: tuple[str, ...], token: Token) -> tuple[str, ...]:
+    """The symbols that are missing after a token."""
+    name = f"@{token.type}" if isinstance(token, Leaf) else token
+    return GRAMMAR[symbols[0]][name] + symbols[1:]
+
+
+# From tokens to a query.
+
+
+class Realiser:
+    """Makes the query of a sequence of tokens. `relations` gives the attribute names of each relation's links."""
+
+    def __init__(self, tokens: Sequence[Token], before: Query | None) -> None:
+        self._tokens = list(tokens)
+        self._at = 0
+        self._before = before
+
+    def query(self) -> Query | Refusal:
+        name = self._name()
+        if name.startswith("refuse_"):
+            return Refusal(cast("Reason", name.removeprefix("refuse_")))
+        if name.startswith("open_"):
+            words = self._words()
+            return Open(self._rows(), words, cast("OpenForm", name.removeprefix("open_")))
+        made: dict[str, Callable[[], Query]] = {
+            "list": self._list,
+            "values": self._values,
+            "figure": self._figure,
+            "exists": self._exists,
+            "groups": self._groups,
+            "compare": self._compare,
+            "earlier": self._earlier,
+            "share": self._share,
+            "call": self._call,
+        }
+        return made[name]()
+
+    def _next(self) -> Token:
+        if self._at >= len(self._tokens):
+            raise NoPlan
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _name(self) -> str:
+        token = self._next()
+        if isinstance(token, Leaf):
+            raise NoPlan
+        return token
+
+    def _leaf(self) -> Leaf:
+        token = self._next()
+        if not isinstance(token, Leaf):
+            raise NoPlan
+        return token
+
+    def _list(self) -> Query:
+        return List(self._rows())
+
+    def _values(self) -> Query:
+        attribute = self._leaf().value
+        return List(self._rows(), attribute)
+
+    def _figure(self) -> Query:
+        measure = self._measure()
+        return Figure(self._rows(), measure)
+
+    def _exists(self) -> Query:
+        return Exists(self._rows())
+
+    def _groups(self) -> Query:
+        by, measure = self._leaf().value, self._measure()
+        options = self._options()
+        rows = self._rows()
+        return Groups(rows, by, measure, not options.pop("ascending", False), **options)
+
+    def _compare(self) -> Query:
+        measure, flags = self._measure(), self._options()
+        sides = self._sides()
+        flags.pop("limit", None)
+        return Compare(sides, measure, descending=not flags.pop("ascending", False), **flags)
+
+    def _earlier(self) -> Query:
+        before, flags = self._before, self._options()
+        if not isinstance(before, Figure) or not before.earlier:
+            raise NoPlan
+        return Compare((*reversed(before.earlier), before.rows), before.measure, **flags)
+
+    def _share(self) -> Query:
+        return Share(self._rows(), self._rows())
+
+    def _call(self) -> Query:
+        operation, flags = self._leaf().value, self._options()
+        known = {name: flags[name] for name in ("limit", "is_yes_no") if name in flags}
+        return Call(operation, self._sides(), flags.get("words", ()), **known)
+
+    def _measure(self) -> Measure:
+        name = self._name()
+        if name == "count":
+            return Measure()
+        attribute = self._leaf().value
+        return Measure(cast("Function", name), attribute, self._leaf().value if name in _CHANGES else None)
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        while (name := self._name()) != "end":
+            if name in ("limit", "skip"):
+                options[name] = int(self._leaf().value)
+            elif name in ("at_least", "at_most"):
+                options[name] = self._leaf().value
+            elif name == "text":
+                options["words"] = self._words()
+            else:
+                options["is_yes_no" if name == "yes_no" else name] = True
+        return options
+
+    def _sides(self) -> tuple[Rows, ...]:
+        sides: list[Rows] = []
+        while self._name() == "side":
+            sides.append(self._rows())
+        return tuple(sides)
+
+    def _words(self) -> tuple[str, ...]:
+        words: list[str] = []
+        while isinstance(token := self._next(), Leaf):
+            words.append(token.value)
+        return tuple(words)
+
+    def _rows(self) -> Rows:
+        if self._name() != "rows":
+            raise NoPlan
+        kind, conditions = self._leaf().value, self._conditions()
+        rows = Rows(kind, all_of(conditions) if conditions else EVERYTHING)
+        while (said := self._next()) != "end":
+            if isinstance(said, Leaf):
+                rows = replace(rows, order=said.value)
+            elif said in ("most", "least"):
+                rows = replace(rows, order=Order(self._leaf().value, said == "most"))
+            else:
+                rows = replace(rows, **{said: int(self._leaf().value)})
+        return rows
+
+    def _conditions(self) -> list[Condition]:
+        conditions: list[Condition] = []
+        while (condition := self._condition()) is not None:
+            conditions.append(condition)
+        return conditions
+
+    def _condition(self) -> Condition | None:  # noqa: C901, PLR0911, PLR0912
+        said = self._next()
+        if isinstance(said, Leaf):
+            return cast("Condition", said.value)
+        if said == "end":
+            return None
+        if said == "every":
+            return EVERYTHING
+        if said == "in":
+            return self._one_of()
+        if said == "not":
+            return negated(self._needed())
+        if said == "any":
+            return AnyOf(tuple(self._conditions()))
+        if said == "all":
+            return AllOf(tuple(self._conditions()))
+        if said == "among":
+            return Among(self._rows())
+        if said == "related":
+            return self._related()
+        attribute = self._leaf()
+        if said == "contains":
+            words = self._words()
+            return Test(attribute.value, "contains", (" ".join(words),), " ".join(words))
+        if said == "known":
+            return Test(attribute.value, "known")
+        other = self._leaf()
+        if said.startswith("row_"):
+            if not isinstance(other.value, Test):
+                raise NoPlan
+            comparison = cast("Comparison", said.removeprefix("row_"))
+            return Test(attribute.value, comparison, (), other.value.words, str(other.value.values[0]))
+        return Test(attribute.value, cast("Comparison", said), (float(other.value),))
+
+    def _needed(self) -> Condition:
+        condition = self._condition()
+        if condition is None:
+            raise NoPlan
+        return condition
+
+    def _one_of(self) -> Condition:
+        conditions: list[Condition] = []
+        while isinstance(token := self._next(), Leaf):
+            conditions.append(token.value)
+        if not conditions:
+            raise NoPlan
+        joined = conditions[0]
+        for condition in conditions[1:]:
+            joined = any_of(joined, condition)
+        return joined
+
+    def _related(self) -> Condition:
+        (relation, outgoing), reach = self._leaf().value, self._name()
+        links: list[Test] = []
+        while (token := self._next()) != "end":
+            if isinstance(token, Leaf):
+                links.append(token.value)
+            else:
+                attribute, words = self._leaf().value, self._words()
+                links.append(Test(attribute, "contains", (" ".join(words),), " ".join(words)))
+        return Related(relation, outgoing, self._needed(), tuple(links), reach == "transitive")
+
+
+# From a query to tokens.
+
+
+def encode(query: Query | Refusal, leaves: Sequence[Leaf], before: Query | None = None) -> list[Token]:
+    """The tokens of a query. Raises NoPlan where a part of it comes from no leaf."""
+    if isinstance(query, Compare) and isinstance(before, Figure) and before.earlier and len(query.sides) > 1:
+        for flags in (("total",), ("difference",)):
+            tokens: list[Token] = ["earlier", *flags, "end"]
+            if key(Realiser(tokens, before).query()) == key(query):
+                return tokens
+    return list(_Encoder(leaves).query(query))
+
+
+def key(part: Any) -> Any:
+    """A part of a query without the words it came from, for comparing."""
+    if isinstance(part, tuple):
+        return tuple(map(key, part))
+    if hasattr(part, "__struct_fields__"):
+        values = {name: key(value) for name, value in asdict(part).items() if name not in ("words", "earlier")}
+        if isinstance(part, Open):
+            values["words"] = part.words
+        return (type(part).__name__, *values.items())
+    return float(part) if isinstance(part, int) and not isinstance(part, bool) else part
+
+
+class _Encoder:
+    def __init__(self, leaves: Sequence[Leaf]) -> None:
+        self._leaves: dict[tuple[str, Any], Leaf] = {}
+        self._all = leaves
+        for leaf in leaves:
+            known = self._leaves.get((leaf.type, key(leaf.value)))
+            if known is None or known.item == IMPLIED:
+                self._leaves[leaf.type, key(leaf.value)] = leaf
+
+    def query(self, query: Query | Refusal) -> Iterator[Token]:
+        if isinstance(query, Refusal):
+            reason = query.reason if query.reason in _REFUSED else "unclear"
+            yield f"refuse_{reason}"
+        elif isinstance(query, List):
+            if query.attribute is None:
+                yield "list"
+            else:
+                yield "values"
+                yield self._leaf("attribute", query.attribute)
+            yield from self._rows(query.rows)
+        elif isinstance(query, Figure):
+            yield "figure"
+            yield from self._measure(query.measure)
+            yield from self._rows(query.rows)
+        elif isinstance(query, Exists):
+            yield "exists"
+            yield from self._rows(query.rows)
+        elif isinstance(query, Groups):
+            yield "groups"
+            yield self._leaf("attribute", query.by)
+            yield from self._measure(query.measure)
+            yield from self._options(query)
+            yield from self._rows(query.rows)
+        elif isinstance(query, Compare | Call):
+            yield from self._with_sides(query)
+        elif isinstance(query, Share):
+            yield "share"
+            yield from self._rows(query.part)
+            yield from self._rows(query.whole)
+        else:
+            yield f"open_{query.form}"
+            yield from self._words(query.words)
+            yield from self._rows(query.rows)
+
+    def _with_sides(self, query: Compare | Call) -> Iterator[Token]:
+        if isinstance(query, Compare):
+            yield "compare"
+            yield from self._measure(query.measure)
+            flags = {"difference": query.difference, "ascending": not query.descending, "total": query.total}
+            flags["yes_no"] = query.is_yes_no
+            sides = query.sides
+        else:
+            yield "call"
+            yield self._leaf("operation", query.operation)
+            flags, sides = {"yes_no": query.is_yes_no}, query.rows
+            if query.limit is not None:
+                yield "limit"
+                yield self._leaf("number", float(query.limit))
+            if query.words:
+                yield "text"
+                yield from self._words(query.words)
+        yield from sorted(name for name, is_set in flags.items() if is_set)
+        yield "end"
+        for side in sides:
+            yield "side"
+            yield from self._rows(side)
+        yield "end"
+
+    def _leaf(self, of_type: LeafType, value: Any) -> Leaf:
+        leaf = self._leaves.get((of_type, key(value)))
+        if leaf is None:
+            raise NoPlan(of_type, value)
+        return leaf
+
+    def _measure(self, measure: Measure) -> Iterator[Token]:
+        yield measure.function
+        for attribute in (measure.attribute, measure.base):
+            if attribute is not None:
+                yield self._leaf("attribute", attribute)
+
+    def _options(self, query: Groups) -> Iterator[Token]:
+        if not query.descending:
+            yield "ascending"
+        if query.counts:
+            yield "counts"
+        for name in ("limit", "skip", "at_least", "at_most"):
+            number = getattr(query, name)
+            if number is not None and (number or name != "skip"):
+                yield name
+                yield self._leaf("number", float(number))
+        yield "end"
+
+    def _words(self, words: Sequence[str]) -> Iterator[Token]:
+        for word in words:
+            yield self._leaf("word", word)
+        yield "end"
+
+    def _rows(self, rows: Rows) -> Iterator[Token]:
+        yield "rows"
+        yield self._leaf("kind", rows.kind)
+        yield from self._conditions(rows.parts if rows.where != EVERYTHING else ())
+        yield "end"
+        if rows.order is not None:
+            leaf = self._leaves.get(("order", key(rows.order)))
+            if leaf is not None:
+                yield leaf
+            else:
+                yield "most" if rows.order.descending else "least"
+                yield self._leaf("attribute", rows.order.by)
+        if rows.limit is not None:
+            yield "limit"
+            yield self._leaf("number", float(rows.limit))
+        if rows.skip:
+            yield "skip"
+            yield self._leaf("number", float(rows.skip))
+        yield "end"
+
+    def _conditions(self, parts: Sequence[Condition]) -> Iterator[Token]:
+        parts = list(parts)
+        while parts:
+            joined = next(
+                (
+                    (length, leaf)
+                    for length in range(min(3, len(parts)), 1, -1)
+                    if (leaf := self._leaves.get(("condition", key(AllOf(tuple(parts[:length])))))) is not None
+                ),
+                None,
+            )
+            if joined:
+                yield joined[1]
+                parts = parts[joined[0] :]
+            else:
+                yield from self._condition(parts.pop(0))
+
+    def _condition(self, condition: Condition) -> Iterator[Token]:
+        leaf = self._leaves.get(("condition", key(condition)))
+        if leaf is not None:
+            yield leaf
+        elif condition == EVERYTHING:
+            yield "every"
+        elif isinstance(condition, Test):
+            yield from self._test(condition)
+        elif isinstance(condition, Not):
+            yield "not"
+            yield from self._condition(condition.of)
+        elif isinstance(condition, AllOf | AnyOf):
+            yield "all" if isinstance(condition, AllOf) else "any"
+            yield from self._conditions(condition.of)
+            yield "end"
+        elif isinstance(condition, Among):
+            yield "among"
+            yield from self._rows(condition.rows)
+        else:
+            yield "related"
+            yield self._leaf("relation", (condition.relation, condition.outgoing))
+            yield "transitive" if condition.transitive else "direct"
+            for test in condition.link:
+                link = self._leaves.get(("link", key(test)))
+                if link is not None:
+                    yield link
+                else:
+                    yield "contains"
+                    yield self._leaf("attribute", test.attribute)
+                    yield from self._words(str(test.values[0]).split())
+            yield "end"
+            yield from self._condition(condition.to)
+
+    def _test(self, test: Test) -> Iterator[Token]:
+        if test.of_row:
+            yield f"row_{test.comparison}"
+            yield self._leaf("attribute", test.attribute)
+            yield self._leaf("condition", Test("id", "is", (test.of_row,)))
+        elif test.comparison == "known":
+            yield "known"
+            yield self._leaf("attribute", test.attribute)
+        elif test.comparison in ("is", "contains") and test.values and not isinstance(test.values[0], float):
+            yield from self._values(test)
+        elif isinstance(test.values[0], str):
+            raise NoPlan(test)
+        else:
+            yield test.comparison
+            yield self._leaf("attribute", test.attribute)
+            yield self._leaf("number", float(test.values[0]))
+
+    def _values(self, test: Test) -> Iterator[Token]:
+        """One of several values, each of which a leaf has."""
+        missing = set(test.values)
+        chosen: list[Leaf] = []
+        for leaf in self._all:
+            value = leaf.value
+            if leaf.type != "condition" or not isinstance(value, Test) or value.attribute != test.attribute:
+                continue
+            if value.comparison == test.comparison and value.values and set(value.values) <= missing:
+                chosen.append(leaf)
+                missing -= set(value.values)
+        if missing and test.comparison == "contains" and len(test.values) == 1:
+            yield "contains"
+            yield self._leaf("attribute", test.attribute)
+            yield from self._words(str(test.values[0]).split())
+            return
+        if missing:
+            raise NoPlan(test)
+        yield "in"
+        yield from chosen
+        yield "end"

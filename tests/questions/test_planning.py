@@ -1,0 +1,104 @@
+"""The parser reads what the grammar cannot, and loses no name."""
+
+import json
+import string
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.questions.invented import LIBRARY, NOW
+from tollhouse.questions.follow_ups import with_earlier
+from tollhouse.questions.grammar import read_question
+from tollhouse.questions.linking import Linker
+from tollhouse.questions.parser import question_parser
+from tollhouse.questions.parser_input import parser_input
+from tollhouse.questions.planning import best_plan, plan_question
+from tollhouse.questions.plans import GRAMMAR, Realiser, encode, following, key
+from tollhouse.questions.query import Query, Reading, Refusal
+from tollhouse.services.infra.assistant.assistant import ask, bundled_assistant
+
+QUESTIONS = Path(__file__).parents[1] / "data/questions/infra.jsonl"
+
+
+def _infra_linker() -> Linker:
+    return bundled_assistant().engine.linker
+
+
+@pytest.mark.parametrize(
+    ("said", "plain"),
+    [
+        ("Where is Eaton domiciled?", "In which country is Eaton based?"),
+        ("Kindly indicate the sole supplier of ASML.", "Who supplies ASML?"),
+        ("Which companies appear to have no customers at all?", "Which companies have no customers?"),
+        ("the overlap between the suppliers of AMD and those of NVIDIA", "suppliers that AMD and NVIDIA share"),
+        ("Which firm attracted the most customers?", "Which company has the most customers?"),
+    ],
+)
+async def test_a_question_with_unknown_words_is_answered_as_its_plain_form(said: str, plain: str):
+    first, second = await ask([said]), await ask([plain])
+    assert first.refusal is None
+    assert (set(first.ids), set(first.names), first.value) == (set(second.ids), set(second.names), second.value)
+
+
+async def test_unknown_words_that_were_left_out_are_named():
+    answer = await ask(["Which firm attracted the most customers?"])
+    assert answer.reading is not None
+    assert answer.reading.guessed
+    assert "attracted" in answer.reading.ignored
+    assert "“attracted”" in answer.text
+
+
+@pytest.mark.parametrize("text", ["Which companies supply Frobnicon?", "customers of Zarquon Industries in Japan"])
+async def test_an_unknown_name_is_never_left_out(text: str):
+    assert (await ask([text])).refusal is not None
+
+
+@pytest.mark.parametrize("text", ["Which authors sued Mori?", "Which peaceful authors are there?"])
+def test_an_unknown_word_that_says_something_is_not_left_out(text: str):
+    assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)
+
+
+def test_every_plan_of_a_labelled_question_gives_its_query_again():
+    linker, checked = _infra_linker(), 0
+    for line in map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines()):
+        text = (line.get("turns") or [line.get("question")])[0]
+        reading = read_question(text, linker)
+        if not isinstance(reading, Reading) or reading.corrected or reading.ignored:
+            continue
+        leaves = parser_input(linker.link(text), linker, None).leaves
+        try:
+            tokens = encode(reading.query, leaves)
+        except LookupError:
+            continue
+        assert key(Realiser(tokens, None).query()) == key(reading.query), text
+        checked += 1
+    assert checked > 50
+
+
+@given(text=st.text(alphabet=string.ascii_letters + " 0123456789.,?'-", max_size=80))
+@settings(max_examples=40, deadline=None)
+def test_any_text_has_only_plans_that_the_grammar_allows(text: str):
+    linked = LIBRARY.link(text)
+    if not linked.items:
+        assert best_plan(text, LIBRARY, now=None, hours=None, before=None) is None
+        return
+    for plan in question_parser().plans(parser_input(linked, LIBRARY, None)):
+        symbols: tuple[str, ...] = ("query",)
+        for token in plan.tokens:
+            assert (token if isinstance(token, str) else f"@{token.type}") in GRAMMAR[symbols[0]]
+            symbols = following(symbols, token)
+        assert symbols == ()
+
+
+def test_a_follow_up_takes_its_rows_from_the_question_before():
+    linker = _infra_linker()
+    first = read_question("Who supplies NVIDIA?", linker)
+    assert isinstance(first, Reading)
+    before: Query = first.query
+    reading = plan_question("and which of those hail from Japan?", linker, now=None, hours=None, before=before)
+    plain = read_question("Which of them are Japanese?", linker, before=before)
+    assert reading is not None
+    assert isinstance(plain, Reading)
+    assert key(with_earlier(reading.query, before)) == key(plain.query)
