@@ -49,6 +49,7 @@ def _catalogue() -> dict[str, float]:
         "ranking_us": _median(lambda _: graph.failures.ranking(), range(20)),
         "search_us": _median(graph.search, names),
         "chat_us": _median(lambda name: assistant.answer(f"Who supplies {name}?", None), names),
+        "parsed_chat_us": _median(lambda name: assistant.answer(f"Where is {name} domiciled?", None), names),
     }
 
 
