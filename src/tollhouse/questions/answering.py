@@ -39,6 +39,7 @@ from tollhouse.questions.query import (
     Rows,
     Share,
     Test,
+    rows_in,
 )
 from tollhouse.questions.retrieval import Passages
 from tollhouse.questions.vocabulary import Dataset
@@ -147,7 +148,7 @@ class Engine:
     def describe(self, query: Query) -> str:
         """The rows that a query is about, in words."""
         wording = Wording(self.tables)
-        return "; ".join(wording.describe(rows, None) for rows in _rows_of(query))
+        return "; ".join(wording.describe(rows, None) for rows in rows_in(query))
 
     def _can_open(self, query: Open) -> bool:
         """Whether texts can answer for these rows: the texts are theirs, or speak of persons."""
@@ -379,7 +380,7 @@ class _Writer:
             return self._result.called.links
         links = [
             link
-            for rows in _rows_of(self._result.query)
+            for rows in rows_in(self._result.query)
             if rows.kind == self._result.kind
             for _, link in self._tables.links_behind(self._result.places, rows.where)
         ]
@@ -581,7 +582,7 @@ class _Writer:
         kind = kind or self._result.kind
         array = np.asarray(places, np.int64)
         references: list[Reference | None] = []
-        for rows in _rows_of(self._result.query):
+        for rows in rows_in(self._result.query):
             if rows.kind == kind:
                 links = self._tables.links_behind(array, rows.where)
                 references += [self._dataset.link_reference(relation, link) for relation, link in links]
@@ -617,18 +618,6 @@ def _measure(measure: Measure, noun: str) -> str:
     return {"sum": f"total {noun}", "average": f"average {noun}", "median": f"median {noun}"}.get(
         measure.function, f"{measure.function} {noun}"
     )
-
-
-def _rows_of(query: Query) -> tuple[Rows, ...]:
-    """Every set of rows in a query."""
-    for name in ("sides", "rows"):
-        value = getattr(query, name, None)
-        if isinstance(value, tuple):
-            return value
-        if isinstance(value, Rows):
-            return (value,)
-    part, whole = getattr(query, "part", None), getattr(query, "whole", None)
-    return tuple(rows for rows in (part, whole) if isinstance(rows, Rows))
 
 
 def _tests(condition: Condition) -> Iterable[Test]:

@@ -11,9 +11,7 @@ from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.query import (
     AllOf,
     Call,
-    Compare,
     Condition,
-    Figure,
     Groups,
     List,
     Measure,
@@ -21,9 +19,8 @@ from tollhouse.questions.query import (
     Order,
     Query,
     Related,
-    Rows,
-    Share,
     Test,
+    rows_in,
 )
 from tollhouse.questions.vocabulary import Attribute
 
@@ -203,14 +200,11 @@ def _counting(noun: str, linker: Linker) -> Iterator[str]:
 
 
 def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:
-    """What a follow-up question can take from the query before, each with words for it; places count from its end.
-
-    The first is the form of that query.
-    """
+    """What a follow-up question can take from the query before, each with the words that it came from."""
     if before is None:
         return []
     pairs: list[tuple[str, Leaf]] = []
-    for number, rows in enumerate(_rows_of(before)):
+    for number, rows in enumerate(rows_in(before)):
         if not number:
             pairs.append(("", Leaf("kind", rows.kind)))
         pairs += [pair for part in rows.parts if part != AllOf() for pair in _of_condition(part)]
@@ -247,16 +241,3 @@ def _words(condition: Condition) -> str:
         getattr(condition, "words", "")
         or (_words(condition.of) if hasattr(condition, "of") and not isinstance(condition.of, tuple) else "")
     )
-
-
-def _rows_of(query: Query) -> tuple[Rows, ...]:
-    if isinstance(query, Compare):
-        return query.sides
-    if isinstance(query, Share):
-        return (query.part, query.whole)
-    if isinstance(query, Call):
-        return query.rows
-    return (query.rows,)
-
-
-__all__ = ["IMPLIED", "Figure", "Leaf", "Related", "leaves_before", "leaves_of"]

@@ -24,6 +24,7 @@ from tollhouse.questions.query import (
     Related,
     Rows,
     Test,
+    rows_in,
 )
 from tollhouse.questions.spelling import Corrections, as_typed
 from tollhouse.questions.years import with_years
@@ -149,10 +150,8 @@ def _reading(query: Query, unused: Sequence[Item], linked: Linked) -> Reading:
 
 def _understood(query: Query) -> Iterator[tuple[str, str]]:
     """The attribute or relation of each condition, with its words."""
-    for name in ("rows", "sides", "part"):
-        rows = getattr(query, name, ())
-        for each in rows if isinstance(rows, tuple) else (rows,):
-            yield from _in_rows(each)
+    for rows in rows_in(query):
+        yield from _in_rows(rows)
 
 
 def _in_rows(rows: Rows) -> Iterator[tuple[str, str]]:

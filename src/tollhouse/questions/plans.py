@@ -136,7 +136,7 @@ def following(symbols: tuple[str, ...], token: Token) -> tuple[str, ...]:
 
 
 class Realiser:
-    """Makes the query of a sequence of tokens. `relations` gives the attribute names of each relation's links."""
+    """Makes the query of a sequence of tokens, after the query before. Raises NoPlan for tokens that make none."""
 
     def __init__(self, tokens: Sequence[Token], before: Query | None) -> None:
         self._tokens = list(tokens)

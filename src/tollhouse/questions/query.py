@@ -214,6 +214,15 @@ class Open(Struct, frozen=True, tag="open"):
 Query: TypeAlias = List | Figure | Exists | Groups | Compare | Share | Call | Open
 
 
+def rows_in(query: Query) -> tuple[Rows, ...]:
+    """Every set of rows that a query names, in its order."""
+    if isinstance(query, Compare):
+        return query.sides
+    if isinstance(query, Share):
+        return query.part, query.whole
+    return query.rows if isinstance(query, Call) else (query.rows,)
+
+
 class Reading(Struct, frozen=True):
     """A question that was understood. `ignored` are words that were left out, `corrected` typos with their correction.
 
