@@ -2,11 +2,12 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from typing import Literal, TypeVar
+from functools import partial
+from typing import BinaryIO, Literal, TypeVar
 from urllib.parse import urljoin, urlsplit
 
 import httpx2
@@ -36,36 +37,90 @@ ACCEPT_ENCODING = "gzip, deflate"
 
 _PACKED = frozenset({"gzip", "x-gzip", "deflate"})
 _ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS
+_WRITTEN_BYTES = 262_144
 
 
 async def read_body(response: httpx2.Response, cap_bytes: int) -> bytes:
     """The decoded body of a streamed response. Raises UpstreamFailure if it is too large or damaged."""
-    encoding = response.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in _PACKED | {"identity", ""}:
-        raise UpstreamFailure(
-            "encoding", f"{response.url.host} sent the unsupported content encoding {encoding[:40]!r}"
-        )
-    too_large = UpstreamFailure("too-large", f"{response.url.host} sent more than {cap_bytes} bytes")
-    announced = response.headers.get("content-length") or "0"
-    if announced.isdecimal() and int(announced) > cap_bytes:
-        raise too_large
-    inflater = zlib.decompressobj(_ZLIB_OR_GZIP) if encoding in _PACKED else None
     body = bytearray()
-    received = 0
+    decoder = _BodyDecoder(response, cap_bytes)
     async for chunk in response.aiter_raw():
-        received += len(chunk)
-        try:
-            # Decode at most one byte beyond the limit: a decompression bomb expands a thousandfold.
-            body += inflater.decompress(chunk, cap_bytes + 1 - len(body)) if inflater else chunk
-        except zlib.error as cause:
-            raise UpstreamFailure("encoding", f"{response.url.host} sent a damaged compressed body") from cause
-        if max(len(body), received) > cap_bytes:
-            raise too_large
-        if inflater and inflater.eof:
+        for piece in decoder.decode(chunk):
+            body += piece
+        if decoder.is_complete:
             break
-    if inflater and received and not inflater.eof:
-        raise UpstreamFailure("encoding", f"{response.url.host} sent a truncated compressed body")
+    decoder.end()
     return bytes(body)
+
+
+async def save_body(response: httpx2.Response, file: BinaryIO, cap_bytes: int, on_bytes: Callable[[], None]) -> int:
+    """Write the decoded body of a streamed response to a file; its size. `on_bytes` is called whenever some arrive.
+
+    Raises UpstreamFailure if it is too large or damaged.
+    """
+    decoder, waiting, size = _BodyDecoder(response, cap_bytes), bytearray(), 0
+
+    def write(data: bytes) -> int:
+        return sum(map(file.write, decoder.decode(data)))
+
+    async for chunk in response.aiter_raw():
+        on_bytes()
+        waiting += chunk
+        if len(waiting) >= _WRITTEN_BYTES:
+            size += await asyncio.to_thread(write, bytes(waiting))
+            waiting.clear()
+        if decoder.is_complete:
+            break
+    size += await asyncio.to_thread(write, bytes(waiting))
+    decoder.end()
+    return size
+
+
+class _BodyDecoder:
+    """Decodes a body in pieces of limited length, and counts them. Raises UpstreamFailure."""
+
+    def __init__(self, response: httpx2.Response, cap_bytes: int) -> None:
+        self._host = response.url.host
+        self._cap_bytes = cap_bytes
+        self._received = self._decoded = 0
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in _PACKED | {"identity", ""}:
+            raise UpstreamFailure("encoding", f"{self._host} sent the unsupported content encoding {encoding[:40]!r}")
+        announced = response.headers.get("content-length") or "0"
+        if announced.isdecimal() and int(announced) > cap_bytes:
+            raise self._too_large()
+        self._inflater = zlib.decompressobj(_ZLIB_OR_GZIP) if encoding in _PACKED else None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the compressed body ended; what follows does not count."""
+        return self._inflater is not None and self._inflater.eof
+
+    def decode(self, data: bytes) -> Iterator[bytes]:
+        """The pieces of this part of the body."""
+        self._received += len(data)
+        while data and not self.is_complete:
+            piece, data = self._inflate(data) if self._inflater else (data, b"")
+            self._decoded += len(piece)
+            if max(self._received, self._decoded) > self._cap_bytes:
+                raise self._too_large()
+            yield piece
+
+    def end(self) -> None:
+        """The body has ended."""
+        if self._inflater and self._received and not self._inflater.eof:
+            raise UpstreamFailure("encoding", f"{self._host} sent a truncated compressed body")
+
+    def _inflate(self, data: bytes) -> tuple[bytes, bytes]:
+        """A piece, and what is left to decode: a decompression bomb expands a thousandfold."""
+        assert self._inflater is not None
+        try:
+            return self._inflater.decompress(data, _WRITTEN_BYTES), self._inflater.unconsumed_tail
+        except zlib.error as cause:
+            raise UpstreamFailure("encoding", f"{self._host} sent a damaged compressed body") from cause
+
+    def _too_large(self) -> UpstreamFailure:
+        return UpstreamFailure("too-large", f"{self._host} sent more than {self._cap_bytes} bytes")
 
 
 MOST_REDIRECTS = 5
@@ -109,13 +164,38 @@ async def fetch(  # noqa: PLR0913 - the limits and conditions of one request
     headers = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     if last_bytes:
         headers["Range"] = f"bytes=-{last_bytes}"
+    given = {name: value for name, value in headers.items() if value}
     async with within_deadline(url, deadline_seconds):
-        for _ in range(MOST_REDIRECTS + 1):
-            response = await _get(client, url, {name: value for name, value in headers.items() if value}, cap_bytes)
-            if isinstance(response, Fetched):
-                return response
-            url = response
-        raise UpstreamFailure("redirect", f"{host_of(url)} redirected more than {MOST_REDIRECTS} times")
+        return await _get(client, url, given, partial(read_body, cap_bytes=cap_bytes))
+
+
+async def download(  # noqa: PLR0913 - the limits of one request
+    client: httpx2.AsyncClient,
+    url: str,
+    file: BinaryIO,
+    *,
+    cap_bytes: int,
+    idle_seconds: float,
+    deadline_seconds: float,
+) -> Fetched:
+    """GET a page of any size as `fetch` does, its decoded body into a file. Raises UpstreamFailure on failure.
+
+    `idle_seconds` limits the time without a byte, `deadline_seconds` the whole request.
+    """
+    loop = asyncio.get_running_loop()
+    async with within_deadline(url, deadline_seconds):
+        try:
+            async with asyncio.timeout(idle_seconds) as idle:
+
+                async def save(response: httpx2.Response) -> bytes:
+                    await save_body(response, file, cap_bytes, lambda: idle.reschedule(loop.time() + idle_seconds))
+                    return b""
+
+                return await _get(client, url, {}, save)
+        except TimeoutError as cause:
+            raise UpstreamFailure(
+                "timeout", f"{host_of(url)} did not respond within {idle_seconds:g} seconds"
+            ) from cause
 
 
 @asynccontextmanager
@@ -147,7 +227,20 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
     return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - clock.now()).total_seconds())
 
 
-async def _get(client: httpx2.AsyncClient, url: str, headers: dict[str, str], cap_bytes: int) -> Fetched | str:
+ReadBody = Callable[[httpx2.Response], Awaitable[bytes]]
+
+
+async def _get(client: httpx2.AsyncClient, url: str, headers: dict[str, str], read: ReadBody) -> Fetched:
+    """The response after redirects."""
+    for _ in range(MOST_REDIRECTS + 1):
+        response = await _get_once(client, url, headers, read)
+        if isinstance(response, Fetched):
+            return response
+        url = response
+    raise UpstreamFailure("redirect", f"{host_of(url)} redirected more than {MOST_REDIRECTS} times")
+
+
+async def _get_once(client: httpx2.AsyncClient, url: str, headers: dict[str, str], read: ReadBody) -> Fetched | str:
     """The response, or the address it redirects to."""
     if urlsplit(url).scheme not in {"http", "https"}:
         raise UpstreamFailure("address", "only http and https URLs are fetched")
@@ -157,7 +250,7 @@ async def _get(client: httpx2.AsyncClient, url: str, headers: dict[str, str], ca
             return _target(response)
         return Fetched(
             response.status_code,
-            await read_body(response, cap_bytes) if response.status_code in _WITH_BODY else b"",
+            await read(response) if response.status_code in _WITH_BODY else b"",
             response.headers.get("etag", ""),
             response.headers.get("last-modified", ""),
             str(response.url),

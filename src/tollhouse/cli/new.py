@@ -12,7 +12,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from tollhouse.catalogue.importers.feed import is_address, load
+from tollhouse.catalogue.importers.feed import is_address, open_feed
+from tollhouse.catalogue.importers.fetcher import FetchRules
 from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.formats.csv import delimiter_of
 from tollhouse.catalogue.importers.items import UnreadableFeed
@@ -112,22 +113,17 @@ async def _define(
     """Infer the table; return it with the text of the definition and the items. Raises ValueError."""
     source = head.table
     progress.phase("Loading the table")
-    documents = await load(
-        source.file,
-        form,
-        progress.note,
-        allow_loopback=settings.webhook_allow_loopback,
-    )
-    if form.name == "csv":
-        source = msgspec.structs.replace(source, delimiter=delimiter_of(documents[0]))
-    table = parse_table(source, documents)
-    progress.phase("Inferring the columns")
-    inferred = infer_table(table, progress)
-    location = source.file if is_address(source.file) else _relative_to(path.parent, Path(source.file))
-    source = msgspec.structs.replace(source, file=location, id=inferred.id, title=inferred.title)
-    text = declaration_toml(msgspec.structs.replace(head, table=source, fields=inferred.fields))
-    progress.phase("Reading the rows")
-    return inferred, text, items_from_rows(parse_declaration(text, path), table, progress)
+    async with open_feed(source.file, form, progress.note, FetchRules.from_settings(settings)) as documents:
+        if form.name == "csv":
+            source = msgspec.structs.replace(source, delimiter=delimiter_of(documents[0]))
+        table = parse_table(source, documents)
+        progress.phase("Inferring the columns")
+        inferred = infer_table(table, progress)
+        location = source.file if is_address(source.file) else _relative_to(path.parent, Path(source.file))
+        source = msgspec.structs.replace(source, file=location, id=inferred.id, title=inferred.title)
+        text = declaration_toml(msgspec.structs.replace(head, table=source, fields=inferred.fields))
+        progress.phase("Reading the rows")
+        return inferred, text, items_from_rows(parse_declaration(text, path), table, progress)
 
 
 def _relative_to(folder: Path, file: Path) -> str:

@@ -136,6 +136,10 @@ class StorageSettings(Section):
     encryption_key: HexKey = setting("", "Key of stored webhook secrets; empty: made, kept in `data_dir`", "secret")
     redis_url: RedisUrl = setting("", "Redis that counts usage for several machines", "has_password")
     index_snapshots: str = setting("", "Folder or URL (`s3://bucket/prefix`) where machines share search indexes")
+    import_max_bytes: PositiveInt = setting(
+        1_073_741_824, "Disk space in bytes for one feed from an address, unpacked, in `data_dir`"
+    )
+    import_seconds: PositiveFloat = setting(3_600.0, "Time limit for fetching one feed from an address")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ import pytest
 
 from tollhouse.catalogue.importers import documents
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.feed import load, read_items, read_table
+from tollhouse.catalogue.importers.feed import open_feed, read_items, read_table
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.formats.csv import delimiter_of
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
@@ -114,13 +114,26 @@ def test_streamed_file_that_is_unreadable_is_refused(tmp_path, monkeypatch, raw,
         read_table([Document(file=path)], FORMATS["csv"], Context())
 
 
-async def test_file_of_more_bytes_and_rows_than_a_fetched_feed_may_have_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(documents, "MAX_BYTES", 1_000)
-    monkeypatch.setattr("tollhouse.catalogue.importers.feed.MAX_ITEMS", 3)
+async def test_file_of_more_bytes_than_a_response_that_is_read_as_a_whole_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "MAX_WHOLE_BYTES", 1_000)
     path = tmp_path / "file.csv"
     path.write_text("id,title,price\n" + "".join(f"p{n},Cloud,{n}\n" for n in range(500)))
-    loaded = await load(path, FORMATS["csv"], print)
-    assert len(read_table(loaded, FORMATS["csv"], Context()).rows) == 500
+    async with open_feed(path, FORMATS["csv"], print) as loaded:
+        assert len(read_table(loaded, FORMATS["csv"], Context()).rows) == 500
+    response = Document(file=path, url="https://shop.example/file.csv")
+    with pytest.raises(UnreadableFeed, match="has to be read as a whole: import a file"):
+        read_table([response], FORMATS["csv"], Context())
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    assert len(read_table([response], FORMATS["csv"], Context()).rows) == 500
+
+
+def test_endless_line_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
+    monkeypatch.setattr(documents, "_LONGEST_LINE", 1_000)
+    path = tmp_path / "file"
+    path.write_text('{"id": 1}\n{"id": "' + "x" * 2_000)
+    with pytest.raises(UnreadableFeed, match="a line has more than 1000 characters"):
+        read_table([Document(file=path)], FORMATS["jsonl"], Context())
 
 
 ITEM = (

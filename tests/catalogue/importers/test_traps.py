@@ -4,6 +4,7 @@ import codecs
 import gzip
 import json
 import zlib
+from functools import partial
 
 import pytest
 
@@ -16,10 +17,11 @@ from tests.catalogue.importers.feeding import (
     rows_of_text,
     shopify,
 )
-from tollhouse.catalogue.importers import feed
-from tollhouse.catalogue.importers.documents import decoded_text, decompressed
-from tollhouse.catalogue.importers.formats import FORMATS
-from tollhouse.catalogue.importers.items import FeedItemError, UnreadableFeed
+from tollhouse.catalogue.importers import tables
+from tollhouse.catalogue.importers.documents import Document, decoded_text, decompressed
+from tollhouse.catalogue.importers.feed import read_table
+from tollhouse.catalogue.importers.formats import FORMATS, merchant
+from tollhouse.catalogue.importers.items import Context, FeedItemError, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import load_mapping
 from tollhouse.catalogue.importers.values import feed_money
 from tollhouse.services.mattress.import_rows import ATTRIBUTES
@@ -152,12 +154,27 @@ def test_deep_nesting_is_refused():
             rows_of_text("[" * 200_000 + "]" * 200_000, format_name)
 
 
-def test_too_many_rows_are_refused(monkeypatch):
-    monkeypatch.setattr(feed, "MAX_ITEMS", 3)
-    with pytest.raises(UnreadableFeed, match="more than 3"):
-        rows_of_text(shopify(*(mattress(number) for number in range(4))), "shopify")
-    with pytest.raises(UnreadableFeed, match="more than 3"):
-        rows_of_text("<rss>" + "<item><title>a</title></item>" * 4 + "</rss>", "merchant-xml")
+@pytest.mark.parametrize("valid", [0, 3, 4])
+def test_large_table_that_is_mostly_refused_is_refused(monkeypatch, valid):
+    """Of a feed of another kind, the list of refused rows would have no end."""
+    monkeypatch.setattr(tables, "_MANY_REFUSED", 3)
+    for format_name, good, bad in (("csv", "1,2\n", "1,2,3\n"), ("jsonl", '{"a": 1}\n', "[1]\n")):
+        raw = ("a,b\n" if format_name == "csv" else "") + good * valid + bad * 4
+        read = partial(read_table, [Document(raw.encode())], FORMATS[format_name], Context())
+        if valid == 4:
+            assert (len(read().rows), len(read().refused)) == (4, 4)
+        else:
+            with pytest.raises(UnreadableFeed, match="more than 3 rows are refused; line"):
+                read()
+
+
+def test_xml_of_one_endless_tag_or_item_is_refused(monkeypatch):
+    monkeypatch.setattr(merchant, "_MAX_TAG", 10_000)
+    monkeypatch.setattr(merchant, "_MAX_ITEM", 10_000)
+    with pytest.raises(UnreadableFeed, match="more than 10000 bytes"):
+        rows_of_text("<rss><channel><item a='" + "x" * 30_000, "merchant-xml")
+    with pytest.raises(UnreadableFeed, match="the item has more than 10000 characters"):
+        rows_of_text("<rss><channel><item>" + "<a>0123456789</a>" * 1_001, "merchant-xml")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from tests.fakes.website import Reply, website
 from tests.servers.databases import migrated_copy
 from tests.services.tables.books import books, declare
 from tests.services.tables.conftest import serving
+from tollhouse.catalogue.importers.fetcher import FetchRules
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.cli.new import new
 from tollhouse.cli.options import CommonOptions
@@ -94,7 +95,7 @@ async def test_address_is_fetched_again_and_what_is_served_survives_its_failure(
             f'title = "Books"\n[table]\nfile = "{site.url}/books.csv"\nformat = "csv"\nid = "ISBN"\n'
             '[fields.title]\ntype = "text"\ncolumn = "Book title"\n'
         )
-        loader, catalogue = open_loader(read_declaration(path), database, allow_loopback=True)
+        loader, catalogue = open_loader(read_declaration(path), database, rules=FetchRules(allow_loopback=True))
         await loader.open()
         assert len(catalogue) == 20
         body["text"] = books(21)

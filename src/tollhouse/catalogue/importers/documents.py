@@ -4,7 +4,7 @@ import gzip
 import io
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import BinaryIO, TextIO, cast
 from msgspec import Struct
 
 from tollhouse import charset
-from tollhouse.catalogue.importers.items import MAX_BYTES, UnreadableFeed
+from tollhouse.catalogue.importers.items import MAX_WHOLE_BYTES, UnreadableFeed
 
 # A file that is read as a whole. One that is read line by line may be of any size.
 MAX_FILE_BYTES = 4 * 1024 * 1024 * 1024
@@ -22,14 +22,23 @@ STREAMED_BYTES = 8 * 1024 * 1024
 
 _HEAD_BYTES = 1024 * 1024
 _PIECE_LENGTH = 64 * 1024
+_LONGEST_LINE = 16 * 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
+_DAMAGED = "the gzip file is damaged or cut short"
 
 ReadLines = Callable[[], Iterator[str]]
 
 
+class FeedTooLarge(Exception):
+    """The feed unpacks to more than it may."""
+
+
 class Document(Struct, frozen=True):
-    """One response, or one file, whose content is read when it is needed. `url` is the address after redirects."""
+    """One response, or one file, whose content is read when it is needed. `url` is the address after redirects.
+
+    A response is in a temporary file, unpacked.
+    """
 
     content: bytes = b""
     content_type: str = ""
@@ -41,9 +50,18 @@ class Document(Struct, frozen=True):
         """Raises UnreadableFeed for a file that is too large to be read as a whole, OSError."""
         if self.file is None:
             return self.content
-        if self.file.stat().st_size > MAX_FILE_BYTES:
-            raise UnreadableFeed(f"the file is larger than {MAX_FILE_BYTES} bytes")
+        if self.file.stat().st_size > self.max_whole_bytes:
+            raise UnreadableFeed(
+                f"the response is larger than {self.max_whole_bytes} bytes and has to be read as a whole: import a file"
+                if self.url
+                else f"the file is larger than {self.max_whole_bytes} bytes"
+            )
         return self.file.read_bytes()
+
+    @property
+    def max_whole_bytes(self) -> int:
+        """How large it may be, unpacked, where it is read as a whole: an operator's file is trusted further."""
+        return MAX_FILE_BYTES if self.file and not self.url else MAX_WHOLE_BYTES
 
     def open(self) -> BinaryIO:
         """The bytes as they are stored, as a file."""
@@ -52,7 +70,12 @@ class Document(Struct, frozen=True):
     @property
     def is_streamed(self) -> bool:
         """Whether this is a file whose rows are read anew in each iteration."""
-        return self.file is not None and self.file.stat().st_size >= STREAMED_BYTES
+        return self.file is not None and self.size >= STREAMED_BYTES
+
+    @property
+    def size(self) -> int:
+        """The bytes as they are stored."""
+        return self.file.stat().st_size if self.file else len(self.content)
 
     def chunks(self) -> Iterator[bytes]:
         """The bytes as they are stored, in parts."""
@@ -62,8 +85,7 @@ class Document(Struct, frozen=True):
 
     def text(self, encoding: str = "") -> str:
         """The decompressed text. Raises UnreadableFeed."""
-        limit = MAX_FILE_BYTES if self.file else MAX_BYTES
-        return decoded_text(decompressed(self.body, limit), self.content_type, encoding)
+        return decoded_text(decompressed(self.body, self.max_whole_bytes), self.content_type, encoding)
 
     def lines(self, encoding: str = "") -> ReadLines | None:
         """Reads the lines of a large file, each with its end; None for a document that has to be read as a whole.
@@ -75,7 +97,11 @@ class Document(Struct, frozen=True):
         # Only "\n" ends a line.
         if streamed is None or streamed[1].startswith(("utf-16", "utf-32")) or b"\n" not in streamed[2]:
             return None
-        return lambda: _texts(*streamed[:2], lambda text: text)
+        file, name, head = streamed
+        claimed = "" if encoding or charset.marked(head) else charset.claimed(b"", self.content_type)
+        if not claimed:
+            return lambda: _texts(file, name, _lines)
+        return None if charset.passes_for_utf_8(claimed, head) else _first_valid(file, (name, claimed), _lines)
 
     def pieces(self, encoding: str = "") -> ReadLines | None:
         """The same of pieces of limited length. Reads the file to see that all of it is in the encoding.
@@ -86,15 +112,10 @@ class Document(Struct, frozen=True):
         if streamed is None:
             return None
         file, name, head = streamed
-        declared = charset.claimed(head, "")
+        declared = charset.claimed(head, self.content_type)
         if charset.passes_for_utf_8(declared, head) and not charset.marked(head):
             return None
-        for each in filter(None, (name, declared)):
-            read = partial(_texts, file, each, lambda text: iter(partial(text.read, _PIECE_LENGTH), ""))
-            with suppress(UnicodeDecodeError):
-                deque(read(), maxlen=0)
-                return read
-        return None
+        return _first_valid(file, (name, declared), lambda text: iter(partial(text.read, _PIECE_LENGTH), ""))
 
     def _streamed_encoding(self, encoding: str) -> tuple[Path, str, bytes] | None:
         """The large file, its encoding and the first of its unpacked bytes."""
@@ -115,6 +136,48 @@ def _unpacked(file: Path) -> BinaryIO:
     return cast("BinaryIO", gzip.open(file)) if is_gzip else file.open("rb")
 
 
+def are_streamed(documents: Sequence[Document]) -> bool:
+    """Whether these are large files together, whose items are read anew in each iteration."""
+    return all(document.file for document in documents) and sum(each.size for each in documents) >= STREAMED_BYTES
+
+
+def unpack(file: Path, max_bytes: int) -> None:
+    """Replace a gzip file by its content. Raises UnreadableFeed when that is damaged or larger than `max_bytes`."""
+    with file.open("rb") as raw:
+        if raw.read(2) != _GZIP:
+            return
+    unpacked, size = file.with_suffix(".unpacked"), 0
+    try:
+        with gzip.open(file) as source, unpacked.open("wb") as target:
+            while piece := source.read(_HEAD_BYTES):
+                if not size and piece.startswith(_GZIP):
+                    raise UnreadableFeed("the gzip file holds another gzip file")
+                size += len(piece)
+                if size > max_bytes:
+                    raise FeedTooLarge
+                target.write(piece)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UnreadableFeed(_DAMAGED) from None
+    unpacked.replace(file)
+
+
+def _first_valid(file: Path, encodings: Iterable[str], parts: Callable[[TextIO], Iterator[str]]) -> ReadLines | None:
+    """Reads the file in the first of these encodings that all of it is in."""
+    for encoding in filter(None, encodings):
+        read = partial(_texts, file, encoding, parts)
+        with suppress(UnicodeDecodeError):
+            deque(read(), maxlen=0)
+            return read
+    return None
+
+
+def _lines(text: TextIO) -> Iterator[str]:
+    while line := text.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise UnreadableFeed(f"a line has more than {_LONGEST_LINE} characters")
+        yield line
+
+
 def _texts(file: Path, encoding: str, parts: Callable[[TextIO], Iterator[str]]) -> Iterator[str]:
     try:
         with _unpacked(file) as raw, io.TextIOWrapper(raw, encoding, newline="\n") as text:
@@ -123,12 +186,12 @@ def _texts(file: Path, encoding: str, parts: Callable[[TextIO], Iterator[str]]) 
                     raise UnreadableFeed("this is no text: it contains zero bytes")
                 yield part
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UnreadableFeed("the gzip file is damaged or cut short") from None
+        raise UnreadableFeed(_DAMAGED) from None
     except LookupError:
         raise UnreadableFeed(f"the feed is not text in {encoding[:40]}") from None
 
 
-def decompressed(raw: bytes, max_bytes: int = MAX_BYTES) -> bytes:
+def decompressed(raw: bytes, max_bytes: int = MAX_WHOLE_BYTES) -> bytes:
     """The bytes, unpacked if they are gzip. Raises UnreadableFeed when they are damaged or too large."""
     if raw.startswith(_ZIP):
         raise UnreadableFeed("this is a zip archive or a spreadsheet: unpack it, or use the format xlsx")

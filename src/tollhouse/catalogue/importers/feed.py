@@ -1,13 +1,14 @@
 """A whole feed, from a file or an address: loaded as documents, then read as products or as a table."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.fetcher import Progress, open_fetcher
-from tollhouse.catalogue.importers.items import MAX_ITEMS, Context, FeedItem, UnreadableFeed
+from tollhouse.catalogue.importers.documents import Document, are_streamed
+from tollhouse.catalogue.importers.fetcher import FetchRules, Progress, open_fetcher
+from tollhouse.catalogue.importers.items import Context, FeedItem, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format
 from tollhouse.catalogue.importers.tables import Table, items_from_table, table_from_items
 
@@ -17,18 +18,23 @@ def is_address(source: str) -> bool:
     return source.lower().startswith(("http://", "https://"))
 
 
-async def load(source: str | Path, form: Format, progress: Progress, *, allow_loopback: bool = False) -> list[Document]:
-    """The documents of a feed, several where it has pages. Only what is fetched has limits.
+@asynccontextmanager
+async def open_feed(
+    source: str | Path, form: Format, progress: Progress, rules: FetchRules | None = None
+) -> AsyncIterator[list[Document]]:
+    """The documents of a feed, several where it has pages. What is fetched is there until the end of the context.
 
     Raises UnreadableFeed, and OSError for a file that cannot be opened.
     """
     if not is_address(str(source)):
         await asyncio.to_thread(_check_readable, Path(source))
-        return [Document(file=Path(source))]
-    async with open_fetcher(progress, allow_loopback=allow_loopback) as fetcher:
+        yield [Document(file=Path(source))]
+        return
+    async with open_fetcher(progress, rules or FetchRules()) as fetcher:
         if form.fetch_pages:
-            return await form.fetch_pages(fetcher, str(source))
-        return [await fetcher.fetch(str(source))]
+            yield await form.fetch_pages(fetcher, str(source))
+        else:
+            yield [await fetcher.fetch(str(source))]
 
 
 def site_of(documents: list[Document]) -> str:
@@ -40,21 +46,17 @@ def site_of(documents: list[Document]) -> str:
 def read_items(documents: list[Document], form: Format, context: Context) -> list[FeedItem]:
     """The products of a feed. Raises UnreadableFeed, and nothing else whatever the documents contain."""
     if form.read_items:
-        items = list(_stream_items(documents, form, context))
-    else:
-        assert form.read_table, form.name
-        _check_content(documents)
-        items = items_from_table(form.read_table(documents, context), context)
-    if len(items) > MAX_ITEMS and not any(document.file for document in documents):
-        raise UnreadableFeed(f"the feed has more than {MAX_ITEMS} items")
-    return items
+        return list(_stream_items(documents, form, context))
+    assert form.read_table, form.name
+    _check_content(documents)
+    return items_from_table(form.read_table(documents, context), context)
 
 
 def read_table(documents: list[Document], form: Format, context: Context, currency: str = "") -> Table:
     """The rows of a feed; `currency` is that of prices which name none. Raises UnreadableFeed, and nothing else."""
     if form.read_table:
         return form.read_table(documents, context)
-    if any(document.is_streamed for document in documents):
+    if are_streamed(documents):
         return table_from_items(_stream_items(documents, form, context), currency, is_streamed=True)
     return table_from_items(read_items(documents, form, context), currency)
 

@@ -1,37 +1,73 @@
-"""Fetching of feeds: from vetted addresses only, with limits on bytes, time, redirects and pages."""
+"""Fetching of feeds: from vetted addresses only, into temporary files, with limits on bytes, time and redirects."""
 
 import asyncio
+import shutil
+import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 import httpx2
+from msgspec import Struct
 
-from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.items import MAX_BYTES, MAX_ITEMS, UnreadableFeed
+from tollhouse import clock
+from tollhouse.catalogue.importers.documents import Document, FeedTooLarge, unpack
+from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
-from tollhouse.download import UpstreamFailure, fetch, host_of
+from tollhouse.config.settings import Settings
+from tollhouse.download import Fetched, UpstreamFailure, download, host_of
 from tollhouse.http_client.targets import Resolve, SystemResolver, TargetRefused, TargetRules
 from tollhouse.http_client.validated import ValidatedTransport
 
-RESPONSE_SECONDS = 60.0
+IDLE_SECONDS = 60.0
 MAX_ATTEMPTS = 4
 MAX_PAUSE_SECONDS = 30.0
-MAX_PAGES = 500
 
 _BUSY = frozenset({429, 502, 503, 504})
 _HEADERS = {"User-Agent": "Tollhouse-import"}
+_PREFIX = "feed-"
+_BLOCK_BYTES = 4_096
+# What a process that was killed left behind is removed after so long.
+_LEFT_SECONDS = 86_400.0
 
 Progress = Callable[[str], None]
 
 
-class Fetcher:
-    """Fetches documents, together at most MAX_BYTES."""
+class FetchRules(Struct, frozen=True):
+    """How much is fetched for one feed, and from where. Responses are in `folder`, or in the system's temporary one.
 
-    def __init__(self, client: httpx2.AsyncClient, progress: Progress) -> None:
+    `max_bytes` is the disk space of the whole feed, unpacked; a response counts as a block of 4,096 bytes at least.
+    """
+
+    max_bytes: int = 1_073_741_824
+    seconds: float = 3_600.0
+    folder: Path | None = None
+    allow_loopback: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "FetchRules":
+        """The rules of these settings. Addresses are checked like those of webhooks."""
+        return cls(
+            settings.import_max_bytes,
+            settings.import_seconds,
+            Path(settings.data_dir) / "imports",
+            settings.webhook_allow_loopback,
+        )
+
+
+class Fetcher:
+    """Fetches the documents of one feed into a folder."""
+
+    def __init__(self, client: httpx2.AsyncClient, progress: Progress, folder: Path, rules: FetchRules) -> None:
         self._client = client
         self._progress = progress
-        self._remaining_bytes = MAX_BYTES
+        self._folder = folder
+        self._rules = rules
+        self._remaining_bytes = rules.max_bytes
+        self._ends_at = time.monotonic() + rules.seconds
+        self._number = 0
 
     async def fetch(self, url: str) -> Document:
         """The document at an address. Retries while the server is busy. Raises UnreadableFeed."""
@@ -44,19 +80,24 @@ class Fetcher:
         """One response, whatever its status. Raises UnreadableFeed when there is none."""
         for attempt in range(1, MAX_ATTEMPTS + 1):
             self._progress(f"fetching {url}")
+            self._number += 1
+            file = self._folder / str(self._number)
             try:
-                fetched = await fetch(
-                    self._client, url, cap_bytes=self._remaining_bytes, deadline_seconds=RESPONSE_SECONDS
-                )
+                fetched = await self._download(url, file)
             except TargetRefused as refused:
                 raise UnreadableFeed(f"this server does not call {url[:200]}: {refused}") from None
+            except OSError as error:
+                raise UnreadableFeed(f"the feed cannot be stored: {error.strerror or error}") from None
             except UpstreamFailure as failure:
-                is_large = failure.failure == "too-large"
-                detail = f"the feed is larger than {MAX_BYTES} bytes" if is_large else failure.detail
-                raise UnreadableFeed(detail) from None
-            self._remaining_bytes -= len(fetched.body)
+                if failure.failure == "too-large":
+                    raise self._too_large() from None
+                if failure.failure == "timeout" and time.monotonic() >= self._ends_at:
+                    raise self._too_slow() from None
+                raise UnreadableFeed(failure.detail) from None
             if fetched.status not in _BUSY or attempt == MAX_ATTEMPTS:
-                return fetched.status, Document(fetched.body, fetched.content_type, fetched.url)
+                await asyncio.to_thread(self._keep, file)
+                return fetched.status, Document(b"", fetched.content_type, fetched.url, file)
+            file.unlink()
             requested = fetched.retry_after_seconds
             pause = min(0.5 * 2**attempt if requested is None else requested, MAX_PAUSE_SECONDS)
             self._progress(f"{host_of(url)} returned {fetched.status}: retrying in {pause:g} s")
@@ -64,34 +105,87 @@ class Fetcher:
         raise AssertionError("the last attempt returns")
 
     async def numbered_pages(self, url: str, size_parameter: str, size: int) -> list[Document]:
-        """Pages 1, 2, 3… of a JSON feed until one has nothing new in it; the first is included even if it is empty."""
+        """Pages 1, 2, 3… of a JSON feed until one has nothing new in it; the first is included even if it is empty.
+
+        Nothing new: what the page before and the first page have, or exactly what any earlier page has.
+        """
         pages: list[Document] = []
-        seen: set[str] = set()
-        for number in range(1, MAX_PAGES + 1):
-            page = await self.fetch(with_parameters(url, **{size_parameter: str(size), "page": str(number)}))
-            new = {text(entry.get("id")) or str(entry) for entry in page_entries(page)}
-            if pages and new <= seen:
+        seen: set[int] = set()
+        first: frozenset[str] = frozenset()
+        before: frozenset[str] = frozenset()
+        while True:
+            number = str(len(pages) + 1)
+            page = await self.fetch(with_parameters(url, **{size_parameter: str(size), "page": number}))
+            entries = await asyncio.to_thread(page_entries, page)
+            ids = frozenset(text(entry.get("id")) or str(entry) for entry in entries)
+            if pages and (ids <= first | before or hash(ids) in seen):
                 return pages
-            seen |= new
-            if len(seen) > MAX_ITEMS:
-                raise UnreadableFeed(f"the shop has more than {MAX_ITEMS} products")
+            seen.add(hash(ids))
+            first, before = first or ids, ids
             pages.append(page)
-        raise UnreadableFeed(f"the feed has more than {MAX_PAGES} pages")
+
+    async def _download(self, url: str, file: Path) -> Fetched:
+        remaining = self._ends_at - time.monotonic()
+        if remaining <= 0:
+            raise self._too_slow()
+        with file.open("wb") as opened:
+            return await download(
+                self._client,
+                url,
+                opened,
+                cap_bytes=self._remaining_bytes,
+                idle_seconds=IDLE_SECONDS,
+                deadline_seconds=remaining,
+            )
+
+    def _keep(self, file: Path) -> None:
+        """Unpack a file, and count its disk space."""
+        try:
+            unpack(file, self._remaining_bytes - file.stat().st_size)
+        except FeedTooLarge:
+            raise self._too_large() from None
+        except OSError as error:
+            raise UnreadableFeed(f"the feed cannot be stored: {error.strerror or error}") from None
+        self._remaining_bytes -= max(file.stat().st_size, _BLOCK_BYTES)
+        if self._remaining_bytes < 0:
+            raise self._too_large()
+
+    def _too_large(self) -> UnreadableFeed:
+        return UnreadableFeed(f"the feed is larger than {self._rules.max_bytes} bytes (the setting import_max_bytes)")
+
+    def _too_slow(self) -> UnreadableFeed:
+        return UnreadableFeed(f"the feed took longer than {self._rules.seconds:g} seconds (the setting import_seconds)")
 
 
 @asynccontextmanager
 async def open_fetcher(
-    progress: Progress, *, allow_loopback: bool, resolve: Resolve | None = None
+    progress: Progress, rules: FetchRules, *, resolve: Resolve | None = None
 ) -> AsyncIterator[Fetcher]:
-    """A fetcher, its connections closed afterwards. Feeds may be served over plain http."""
+    """A fetcher; afterwards its connections are closed and its documents removed. Plain http is allowed."""
     machine = SystemResolver()
-    transport = ValidatedTransport(TargetRules(allow_loopback=allow_loopback, allow_plain=True), resolve or machine)
+    targets = TargetRules(allow_loopback=rules.allow_loopback, allow_plain=True)
+    transport = ValidatedTransport(targets, resolve or machine)
+    if rules.folder:
+        rules.folder.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(_remove_left, rules.folder)
     try:
-        # The time limit on the whole response is the one that counts.
-        async with httpx2.AsyncClient(transport=transport, timeout=None, headers=_HEADERS) as client:
-            yield Fetcher(client, progress)
+        folder = Path(mkdtemp(prefix=_PREFIX, dir=rules.folder))
+        try:
+            # The limits of `download` are the ones that count.
+            async with httpx2.AsyncClient(transport=transport, timeout=None, headers=_HEADERS) as client:
+                yield Fetcher(client, progress, folder, rules)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
     finally:
         machine.close()
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove what processes that were killed left behind."""
+    for each in folder.glob(f"{_PREFIX}*"):
+        with suppress(FileNotFoundError):
+            if clock.now().timestamp() - each.stat().st_mtime > _LEFT_SECONDS:
+                shutil.rmtree(each, ignore_errors=True)
 
 
 def page_entries(page: Document) -> list[Object]:

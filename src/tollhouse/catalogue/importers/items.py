@@ -10,10 +10,8 @@ from msgspec import Struct
 from tollhouse.catalogue.importers.mapping import Mapping
 from tollhouse.html_text import plain_text
 
-MAX_BYTES = 64 * 1024 * 1024
-"""The size of a feed that is fetched, decompressed."""
-MAX_ITEMS = 100_000
-"""The items of a feed that is fetched."""
+MAX_WHOLE_BYTES = 64 * 1024 * 1024
+"""The size of a response that has to be read as a whole, decompressed."""
 MAX_DESCRIPTION = 20_000
 
 

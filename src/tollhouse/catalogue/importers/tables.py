@@ -25,6 +25,8 @@ from tollhouse.html_text import one_line
 
 _REQUIRED = ("id", "title", "price")
 _MAX_DEPTH = 6
+# So many refused rows are listed, even where they are the most.
+_MANY_REFUSED = 100_000
 _HASHTAG = re.compile(r"\s*#[a-z]")
 _ITEM_COLUMNS = ("id", "product_id", "title", "brand", "category", "description", "tags", "size", "price",
                  "list_price", "availability", "image_url", "url")  # fmt: skip
@@ -115,8 +117,15 @@ def stream_table(header: Sequence[Any], read: Callable[[], Iterator[Record]]) ->
     return Table(tuple(names[at] for at in used), rows, refused)
 
 
+def check_refused(refused: list[RefusedRow], valid_count: int) -> None:
+    """Raises UnreadableFeed where a large table is mostly refused: it is of another kind, and the list has no end."""
+    if len(refused) > max(_MANY_REFUSED, valid_count):
+        first = refused[0]
+        raise UnreadableFeed(f"more than {_MANY_REFUSED:,} rows are refused; line {first.line}: {first.reason}")
+
+
 def _rows(records: Iterable[Record], width: int, refused: list[RefusedRow]) -> Iterator[Row]:
-    is_first = True
+    is_first, count = True, 0
     for line, last_line, record in records:
         cells = list(record)
         while len(cells) > width and _is_blank(cells[-1]):
@@ -125,11 +134,13 @@ def _rows(records: Iterable[Record], width: int, refused: list[RefusedRow]) -> I
             continue
         if len(cells) == width:
             is_first = False
+            count += 1
             yield Row(line, tuple(cells))
             continue
         reason = f"the row has {len(cells)} cells and the header {width}"
         reason += f"; it continues to line {last_line}: is a quote not closed?" if last_line > line else ""
         refused.append(RefusedRow(line, reason, tuple(cells)))
+        check_refused(refused, count)
 
 
 def _used_columns(header: Sequence[Any], rows: Iterable[Row]) -> list[int]:
@@ -197,9 +208,10 @@ def _item_cells(
     items: Iterable[FeedItem], currency: str, refused: list[RefusedRow]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line and cells by column of each valid item."""
-    for item in items:
+    for number, item in enumerate(items):
         if item.fault or item.price is None:
             refused.append(RefusedRow(item.line, item.fault or "has no price"))
+            check_refused(refused, number + 1 - len(refused))
             continue
         code = item.price.currency or currency
         cells: dict[str, Any] = {

@@ -11,7 +11,8 @@ from cyclopts import Parameter
 from msgspec import Struct
 
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.feed import is_address, load, read_items, site_of
+from tollhouse.catalogue.importers.feed import is_address, open_feed, read_items, site_of
+from tollhouse.catalogue.importers.fetcher import FetchRules
 from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.items import Context
 from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
@@ -55,7 +56,7 @@ class FeedRequest(Struct, frozen=True):
     currency: str = ""
     site: str = ""
     mapping: Mapping = Mapping()
-    allow_loopback: bool = False
+    rules: FetchRules = FetchRules()
 
 
 async def import_feed(  # noqa: PLR0913 - what a command has
@@ -85,7 +86,7 @@ async def import_feed(  # noqa: PLR0913 - what a command has
         currency=currency,
         site=_site(options.site, retailer, source, progress),
         mapping=load_mapping(options.mapping, ATTRIBUTES) if options.mapping else Mapping(),
-        allow_loopback=settings.webhook_allow_loopback,
+        rules=FetchRules.from_settings(settings),
     )
     if not (request.currency or form.names_currency):
         progress(f"prices without a currency are taken to be in {CURRENCY}")
@@ -119,8 +120,8 @@ async def import_feed(  # noqa: PLR0913 - what a command has
 
 async def read_feed(request: FeedRequest, progress: Progress) -> list[ImportedRow]:
     """The rows of a feed, valid and refused. Raises UnreadableFeed, and OSError for a file that cannot be opened."""
-    documents = await load(request.source, request.format, progress, allow_loopback=request.allow_loopback)
-    rows = await asyncio.to_thread(rows_from_documents, documents, request)
+    async with open_feed(request.source, request.format, progress, request.rules) as documents:
+        rows = await asyncio.to_thread(rows_from_documents, documents, request)
     progress(f"{len(rows)} rows read, {sum(bool(row.refused) for row in rows)} of them refused")
     return rows
 

@@ -11,7 +11,8 @@ import msgspec
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue, item_digest
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.feed import is_address, load, read_table, site_of
+from tollhouse.catalogue.importers.feed import is_address, open_feed, read_table, site_of
+from tollhouse.catalogue.importers.fetcher import FetchRules
 from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import Mapping
@@ -54,13 +55,13 @@ class TableLoader:
         catalogue: Catalogue,
         folder: Path | None = None,
         *,
-        allow_loopback: bool = False,
+        rules: FetchRules | None = None,
     ) -> None:
         self._declaration = declaration
         self._database = database
         self._catalogue = catalogue
         self._folder = folder
-        self._allow_loopback = allow_loopback
+        self._rules = rules
         self._is_remote = is_address(declaration.location)
         self._stamp: FileStamp = None
         self._is_loaded = False
@@ -130,19 +131,18 @@ class TableLoader:
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _load(self) -> None:
-        documents: list[Document] = []
         fault = seen = ""
         try:
-            documents = await load(
+            async with open_feed(
                 self._declaration.location,
                 FORMATS[self._declaration.table.format],
                 lambda progress: log.debug("table fetching", table=self._declaration.name, detail=progress),
-                allow_loopback=self._allow_loopback,
-            )
-            seen = await asyncio.to_thread(_fingerprint, self._declaration, documents, "")
-            if (await self.status()).fingerprint == seen:
-                return
-            await self._replace_rows(documents, seen)
+                self._rules,
+            ) as documents:
+                seen = await asyncio.to_thread(_fingerprint, self._declaration, documents, "")
+                if (await self.status()).fingerprint == seen:
+                    return
+                await self._replace_rows(documents, seen)
         except UnreadableFeed as error:
             fault = str(error)
         except OSError as error:
@@ -226,7 +226,7 @@ def open_loader(
     folder: Path | None = None,
     *,
     snapshots: str = "",
-    allow_loopback: bool = False,
+    rules: FetchRules | None = None,
 ) -> tuple[TableLoader, Catalogue]:
     """The loader and its catalogue, which is empty before it has loaded.
 
@@ -234,7 +234,7 @@ def open_loader(
     """
     own = folder / declaration.name if folder else None
     catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database, own, snapshots)
-    return TableLoader(declaration, database, catalogue, folder, allow_loopback=allow_loopback), catalogue
+    return TableLoader(declaration, database, catalogue, folder, rules=rules), catalogue
 
 
 def _read(reader: RowReader, rows: Sequence[Row], stored: dict[str, bytes]) -> tuple[list[Item], list[Item]]:

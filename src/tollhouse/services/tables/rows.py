@@ -12,7 +12,7 @@ from msgspec import Struct
 from tollhouse.catalogue import schema as catalogue
 from tollhouse.catalogue.importers import values
 from tollhouse.catalogue.importers.items import UnreadableFeed
-from tollhouse.catalogue.importers.tables import RefusedRow, Row, Table
+from tollhouse.catalogue.importers.tables import RefusedRow, Row, Table, check_refused
 from tollhouse.catalogue.items import MAX_ID, InvalidItem, Item, prepare_item
 from tollhouse.catalogue.schema import FieldType, Schema
 from tollhouse.services.tables.declaration import Declaration, Field, Kind
@@ -103,10 +103,11 @@ class RowReader:
         self._identity = _identity(declaration, table)
         self._schema = build_schema(declaration)
         self._counts: Counter[str] = Counter()
+        self._valid_count = 0
         self.refused = list(table.refused)
 
     def read(self, rows: Sequence[Row]) -> list[Item]:
-        """The items of valid rows; the others are added to `refused`."""
+        """The items of valid rows; the others are added to `refused`. Raises UnreadableFeed if most of many are."""
         items: list[Item] = []
         for row in rows:
             try:
@@ -122,6 +123,8 @@ class RowReader:
             if count > 1:
                 item["id"] += f"-{count}"
             items.append(item)
+        self._valid_count += len(items)
+        check_refused(self.refused, self._valid_count)
         return items
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.catalogue.importers.fetcher import FetchRules
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.http.service import AnsweringOperation, Component, ComponentState, Service
 from tollhouse.http.terms import free_then_paid
@@ -70,7 +71,7 @@ async def open_table(declaration: Declaration, context: AppContext) -> Service:
         context.database,
         folder,
         snapshots=context.settings.index_snapshots,
-        allow_loopback=context.settings.webhook_allow_loopback,
+        rules=FetchRules.from_settings(context.settings),
     )
     questions = TableQuestions(declaration, catalogue)
     readiness = Readiness(loader, catalogue, questions)

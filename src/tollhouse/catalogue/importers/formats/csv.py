@@ -12,7 +12,7 @@ from tollhouse.csv_text import read_cell
 
 _DELIMITERS = (",", ";", "\t", "|")
 # So many records decide which delimiter a file has.
-_SAMPLE_RECORDS, _SAMPLE_LINES = 200, 2_000
+_SAMPLE_RECORDS, _SAMPLE_LINES, _SAMPLE_LENGTH = 200, 2_000, 1_000_000
 _MAX_COLUMNS = 500
 _MAX_CELL = 400_000
 
@@ -24,7 +24,7 @@ def read_csv(documents: list[Document], context: Context) -> Table:
     if read_lines is None:
         return read_delimited(documents[0].text(encoding), delimiter)
     try:
-        sign = delimiter or detect_delimiter("".join(islice(read_lines(), _SAMPLE_LINES)))
+        sign = delimiter or detect_delimiter(_sample(read_lines()))
         header = _header(_records(read_lines(), sign))
         return stream_table(header, lambda: _below_header(read_lines(), sign))
     except UnicodeDecodeError:
@@ -37,10 +37,21 @@ def delimiter_of(document: Document) -> str:
     read_lines = document.lines()
     if read_lines:
         try:
-            return detect_delimiter("".join(islice(read_lines(), _SAMPLE_LINES)))
+            return detect_delimiter(_sample(read_lines()))
         except UnicodeDecodeError:
             pass
     return detect_delimiter(document.text())
+
+
+def _sample(lines: Iterable[str]) -> str:
+    """The first lines, whole ones."""
+    sample, length = [], 0
+    for line in islice(lines, _SAMPLE_LINES):
+        if length > _SAMPLE_LENGTH:
+            break
+        sample.append(line)
+        length += len(line)
+    return "".join(sample)
 
 
 def read_delimited(text: str, delimiter: str = "") -> Table:

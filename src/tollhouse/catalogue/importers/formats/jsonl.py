@@ -7,7 +7,7 @@ from tollhouse.catalogue.importers.documents import Document, ReadLines
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.json_text import decode_json
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.tables import RefusedRow, Row, StreamedRows, Table
+from tollhouse.catalogue.importers.tables import RefusedRow, Row, StreamedRows, Table, check_refused
 
 
 def read_jsonl(documents: list[Document], context: Context) -> Table:
@@ -48,18 +48,22 @@ def _table(read_lines: ReadLines, *, is_streamed: bool) -> Table:
 
 
 def _objects(lines: Iterable[str], refused: list[RefusedRow]) -> Iterator[tuple[int, dict[str, Any]]]:
+    count = 0
     for line, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
             value = decode_json(text)
         except UnreadableFeed as fault:
-            refused.append(RefusedRow(line, f"is not JSON: {fault}"))
-            continue
+            value, reason = None, f"is not JSON: {fault}"
+        else:
+            reason = "is not a JSON object"
         if isinstance(value, dict):
+            count += 1
             yield line, value
         else:
-            refused.append(RefusedRow(line, "is not a JSON object"))
+            refused.append(RefusedRow(line, reason))
+            check_refused(refused, count)
 
 
 register(

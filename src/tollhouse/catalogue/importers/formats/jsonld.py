@@ -8,7 +8,6 @@ from typing import Any
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import (
-    MAX_ITEMS,
     Context,
     FeedItem,
     FeedItemError,
@@ -192,14 +191,13 @@ class _Graph:
     def products(self) -> list[Object]:
         """Every product and group of products that is offered for itself, each once, in the page's order."""
         products: list[Object] = []
-        grouped = set()
+        grouped, seen = set(), set()
         for node in _walk(self._values, _RELATED):
             whole = self.whole(node)
-            if not _types(whole) & (_PRODUCTS | {_GROUP}) or any(whole is other for other in products):
+            if not _types(whole) & (_PRODUCTS | {_GROUP}) or id(whole) in seen:
                 continue
+            seen.add(id(whole))
             products.append(whole)
-            if len(products) > MAX_ITEMS:
-                raise UnreadableFeed(f"the page has more than {MAX_ITEMS} products")
             variants = self.nodes(whole.get("hasVariant"))
             grouped |= {id(variant) for variant in variants if _GROUP not in _types(variant)}
         return [node for node in products if id(node) not in grouped]

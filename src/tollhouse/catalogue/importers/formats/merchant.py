@@ -39,6 +39,8 @@ _ROOTS = frozenset({"rss", "feed", "rdf", "channel"})
 _ITEMS = frozenset({"item", "entry"})
 _MAX_DEPTH = 50
 _MAX_TEXT = 400_000
+_MAX_ITEM = 4_000_000
+_MAX_TAG = 16 * 1024 * 1024
 _REPEATED = frozenset({"product_detail"})
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]{0,300}\?>")
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -152,6 +154,8 @@ class _XmlReader:
         self._item_depth = 0
         self._pieces: list[str] = []
         self._length = 0
+        self._item_length = 0
+        self._size = 0
         self._parser = parser = expat.ParserCreate("utf-8")
         parser.buffer_text = True
         # Pretending that a DTD lies elsewhere, &nbsp; and its like are reported instead of ending the parse.
@@ -165,7 +169,11 @@ class _XmlReader:
 
     def read(self, piece: str) -> None:
         """ExpatError when the text is not well-formed, UnreadableFeed when it is not a feed or declares entities."""
-        self._parser.Parse(piece.encode("utf-8", "replace"), False)  # noqa: FBT003 - as above
+        encoded = piece.encode("utf-8", "replace")
+        self._parser.Parse(encoded, False)  # noqa: FBT003 - as above
+        self._size += len(encoded)
+        if self._size - self._parser.CurrentByteIndex > _MAX_TAG:
+            raise UnreadableFeed(f"a tag or a comment has more than {_MAX_TAG} bytes")
 
     def end(self) -> None:
         """ExpatError when something is missing."""
@@ -183,7 +191,7 @@ class _XmlReader:
             raise UnreadableFeed(f"this is not a Merchant feed: its outermost element is {local[:40]!r}")
         if not self._item_depth and local in _ITEMS:
             self._item = _Item(self._parser.CurrentLineNumber)
-            self._item_depth = self._depth
+            self._item_depth, self._item_length = self._depth, 0
         elif self._is_member():
             self._pieces, self._length = [], 0
             if local == "link" and attributes.get("href") and attributes.get("rel", "alternate") == "alternate":
@@ -197,6 +205,9 @@ class _XmlReader:
         if self._item_depth and self._length < _MAX_TEXT:
             self._pieces.append(text)
             self._length += len(text)
+            self._item_length += len(text)
+            if self._item_length > _MAX_ITEM:
+                raise UnreadableFeed(f"line {self._item.line}: the item has more than {_MAX_ITEM} characters")
 
     def _end(self, name: str) -> None:
         if self._is_member():

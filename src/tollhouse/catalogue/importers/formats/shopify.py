@@ -1,8 +1,9 @@
 """Shopify's JSON: the public `/products.json`, the Admin API's products, and `/products/<handle>.js`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from typing import Any, Literal
 from urllib.parse import urljoin, urlsplit, urlunsplit
 
@@ -13,6 +14,7 @@ from tollhouse.catalogue.importers.items import (
     FeedItem,
     FeedItemError,
     Price,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     reduced_price,
@@ -30,21 +32,23 @@ _CENTS = 2
 _UNSOLD = frozenset({"draft", "archived"})
 
 
-def read_shopify(documents: list[Document], context: Context, dialect: Dialect) -> list[FeedItem]:
-    """The variants of every product.
+def read_shopify(documents: list[Document], context: Context, dialect: Dialect) -> Iterable[FeedItem]:
+    """The variants of every product, one document after another; read anew in each iteration.
 
     `public` is `/products.json`: prices are decimal strings, `available` says whether a variant is in stock. `admin`:
     tags are one string, stock is counted, drafts and archived products are left out. `js` is `/products/<handle>.js`,
     one product or a list of them: prices are whole cents.
     """
-    items: list[FeedItem] = []
-    products = [product for document in documents for product in _products(document)]
-    for number, product in enumerate(products, start=1):
-        if not isinstance(product, dict):
-            items.append(FeedItem(line=number, fault="the entry is not an object"))
-        elif dialect != "admin" or product.get("status") not in _UNSOLD:
-            items += product_items(product, [number], context, dialect)
-    return items
+
+    def read() -> Iterator[FeedItem]:
+        products = chain.from_iterable(map(_products, documents))
+        for number, product in enumerate(products, start=1):
+            if not isinstance(product, dict):
+                yield FeedItem(line=number, fault="the entry is not an object")
+            elif dialect != "admin" or product.get("status") not in _UNSOLD:
+                yield from product_items(product, [number], context, dialect)
+
+    return StreamedItems(read)
 
 
 def product_items(product: Object, lines: Sequence[int], context: Context, dialect: Dialect) -> Iterator[FeedItem]:

@@ -1,7 +1,12 @@
 """WooCommerce's Store API, `/wp-json/wc/store/v1/products`: prices are strings of minor units."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from io import SEEK_END
+from itertools import chain
+from tempfile import SpooledTemporaryFile
+from typing import Any, Self
+
+import msgspec
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.fetcher import Fetcher, page_entries, with_parameters
@@ -10,6 +15,7 @@ from tollhouse.catalogue.importers.items import (
     FeedItem,
     FeedItemError,
     Price,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     item_or_fault,
@@ -21,25 +27,69 @@ from tollhouse.catalogue.importers.values import availability, minor_units
 from tollhouse.html_text import one_line
 
 _PAGE_SIZE = 100
+_IN_MEMORY_BYTES = 1024 * 1024
 _VARIATION = "variation"
 
 
-def read_woocommerce(documents: list[Document], context: Context) -> list[FeedItem]:
-    """Products, and the variations among them (`?type=variation`), which alone say what each size costs."""
-    entries = [entry for document in documents for entry in _entries(document)]
-    parent_ids = {text(each.get("parent")) for each in objects(entries) if each.get("type") == _VARIATION}
-    products = {text(each.get("id")): each for each in objects(entries) if each.get("type") != _VARIATION}
-    items: list[FeedItem] = []
-    for number, entry in enumerate(entries, start=1):
-        if not isinstance(entry, dict):
-            items.append(FeedItem(line=number, fault="the entry is not an object"))
-        elif entry.get("type") == _VARIATION:
-            items.append(_variation(entry, products.get(text(entry.get("parent")), {}), number, context))
-        elif text(entry.get("id")) not in parent_ids:
-            choices = {} if _costs_differ(entry) else dict(_choices(entry))
-            common = _common(entry, entry, {*choices}, number, context)
-            items.append(_item({**common, "choices": tuple(choices.items())}, entry))
-    return items
+def read_woocommerce(documents: list[Document], context: Context) -> Iterable[FeedItem]:
+    """Products, and the variations among them (`?type=variation`), which alone say what each size costs.
+
+    The documents are read one after another, anew in each iteration.
+    """
+
+    def entries() -> Iterator[Any]:
+        return chain.from_iterable(map(_entries, documents))
+
+    def read() -> Iterator[FeedItem]:
+        parent_ids = {text(each.get("parent")) for each in _objects(entries()) if each.get("type") == _VARIATION}
+        with _StoredParents() as parents:
+            for each in _objects(entries()):
+                if each.get("type") != _VARIATION and text(each.get("id")) in parent_ids:
+                    parents.add(text(each.get("id")), each)
+            for number, entry in enumerate(entries(), start=1):
+                if not isinstance(entry, dict):
+                    yield FeedItem(line=number, fault="the entry is not an object")
+                elif entry.get("type") == _VARIATION:
+                    yield _variation(entry, parents.get(text(entry.get("parent"))), number, context)
+                elif text(entry.get("id")) not in parent_ids:
+                    choices = {} if _costs_differ(entry) else dict(_choices(entry))
+                    common = _common(entry, entry, {*choices}, number, context)
+                    yield _item({**common, "choices": tuple(choices.items())}, entry)
+
+    return StreamedItems(read)
+
+
+class _StoredParents:
+    """Products that have variations, by id, in a temporary file."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, tuple[int, int]] = {}
+        self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `__exit__`
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, identity: str, product: Object) -> None:
+        """Add a product; of two with one id, the later counts."""
+        encoded = msgspec.json.encode(product)
+        self._places[identity] = self._file.seek(0, SEEK_END), len(encoded)
+        self._file.write(encoded)
+
+    def get(self, identity: str) -> Object:
+        """The product, an empty object for an unknown one."""
+        place, length = self._places.get(identity, (0, 0))
+        if not length:
+            return {}
+        self._file.seek(place)
+        product: Object = msgspec.json.decode(self._file.read(length))
+        return product
+
+
+def _objects(entries: Iterable[Any]) -> Iterator[Object]:
+    return (each for each in entries if isinstance(each, dict))
 
 
 def _entries(document: Document) -> list[Any]:

@@ -10,7 +10,7 @@ from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.registry import Format, register
 from tollhouse.catalogue.importers.tables import Record, Table, build_table, plain_cell, stream_table
 
-_MAX_UNPACKED = 512 * 1024 * 1024
+_SHARED_TEXTS = "xl/sharedStrings.xml"
 
 
 def read_xlsx(documents: list[Document], _context: Context) -> Table:
@@ -50,12 +50,14 @@ def _header(records: Iterator[Record]) -> list[Any]:
 
 def _records(openpyxl: Any, document: Document) -> Iterator[Record]:
     """The rows of the first sheet, one after another. openpyxl has the texts that cells share in memory."""
-    most = MAX_FILE_BYTES if document.file else _MAX_UNPACKED
     try:
         with document.open() as file:
             with zipfile.ZipFile(file) as archive:
-                if sum(member.file_size for member in archive.infolist()) > most:
-                    raise UnreadableFeed(f"the workbook unpacks to more than {most} bytes")  # noqa: TRY301
+                sizes = {member.filename: member.file_size for member in archive.infolist()}
+                if sum(sizes.values()) > MAX_FILE_BYTES:
+                    raise UnreadableFeed(f"the workbook unpacks to more than {MAX_FILE_BYTES} bytes")  # noqa: TRY301
+                if sizes.get(_SHARED_TEXTS, 0) > document.max_whole_bytes:
+                    raise UnreadableFeed(f"the workbook's texts have more than {document.max_whole_bytes} bytes")  # noqa: TRY301
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             for line, row in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
                 yield line, line, [plain_cell(cell) for cell in row]
