@@ -11,10 +11,12 @@ import sys
 import tarfile
 from collections import Counter
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from sqlalchemy import text
 
 from tests.attacks.target import CALL_MICROS, DOLLAR, FEED, FEED_PATH, TREASURY, Target
 from tests.journeys.server import Server
@@ -22,7 +24,10 @@ from tests.payments.x402.signed_payments import RELAYER, SELLER
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.local_chain import LocalChain
-from tollhouse.storage.migrate import MAIN
+from tollhouse.services.defense.store import make_days_of_rows
+from tollhouse.storage.database import open_database
+from tollhouse.storage.migrate import MAIN, migrate
+from tollhouse.storage.partitions import list_partitions
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.timeout(240)]
 
@@ -30,6 +35,26 @@ ROOT = Path(__file__).parents[2]
 PLENTY = 10_000_000
 PROGRAM = "from tollhouse.cli import main; main()"
 CALLS = 40
+# Ingests a provider's file for each slot of its arguments, and deletes what is older than eight days.
+INGEST = """
+import asyncio, sys
+from pathlib import Path
+from tollhouse.config.settings import Settings
+from tollhouse.services.defense.ingest.batches import ingest_export
+from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
+from tollhouse.storage.database import open_database
+
+async def main(url, file, *slots):
+    database = open_database(Settings(database_url=url))
+    for slot in slots:
+        raw = Path(file).read_bytes().replace(b"20191024143000", slot.encode())
+        await ingest_export(database, f"{slot}.export.CSV", raw, "provider")
+        await _delete_old(database, slot, 8)
+    await database.close()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+EXCERPT = ROOT / "tests" / "data" / "gdelt_excerpt.export.CSV"
 FORMER_SCHEMA = "0020"
 
 
@@ -141,3 +166,34 @@ async def test_version_before_works_and_restarts_beside_this_one(update):
                     assert (await target.send(FEED, taken, process=other)).status == 200
             await calls_are_charged_once(target)
         assert [line for line in update.servers[0].told().splitlines() if "Traceback" in line] == []
+
+
+def ingest(url: str, sources: Path, *moments: datetime) -> None:
+    """Ingest a file at each of these times with the program of these sources."""
+    words = [sys.executable, "-c", INGEST, url, str(EXCERPT), *(f"{moment:%Y%m%d%H%M%S}" for moment in moments)]
+    variables = {**os.environ, "PYTHONPATH": str(sources)}
+    subprocess.run(words, env=variables, capture_output=True, check=True, timeout=60)
+
+
+async def test_version_before_ingests_and_deletes_beside_this_one(former_sources, new_postgres_database):
+    """Its rows are in partitions by day that this version made and drops."""
+    url = new_postgres_database()
+    database = open_database(Settings(database_url=url))
+    await migrate(database)
+    first = datetime.now(UTC).replace(hour=12, minute=0, second=0, microsecond=0)
+
+    async def days_after(sources: Path, *days: int) -> int:
+        moments = [first + timedelta(days=day, minutes=15 * (sources is former_sources)) for day in days]
+        await asyncio.to_thread(ingest, url, sources, *moments)
+        async with database.reading() as connection:
+            return int(await connection.scalar(text("SELECT count(DISTINCT left(slot, 8)) FROM event_rows")))
+
+    assert await days_after(former_sources, 0, 1) == 2
+    assert await days_after(ROOT / "src", 1, 2) == 3
+    assert await days_after(former_sources, 2, 30) == 1
+    await make_days_of_rows(database, (first + timedelta(days=31)).date())
+    assert await days_after(ROOT / "src", 31) == 2
+    async with database.reading() as connection:
+        days = [one.first for one in await list_partitions(connection, "event_rows") if one.is_day]
+    assert min(days) == f"{first + timedelta(days=31):%Y%m%d}"
+    await database.close()

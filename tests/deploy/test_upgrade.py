@@ -27,6 +27,7 @@ __all__ = ["recorded_data", "start_server"]
 REVISIONS = sorted(path.name[:4] for path in MAIN.versions.glob("[0-9]*.py"))
 # The first in which agents could register.
 WITH_AGENTS = "0004"
+PARTITIONS = "event_rows_"
 
 
 def until(revision: str, folder: Path) -> Chain:
@@ -40,12 +41,12 @@ def until(revision: str, folder: Path) -> Chain:
 
 
 async def columns_now(connection: AsyncConnection) -> list[sa.TableClause]:
-    """The tables there are with their columns, those of the migrations themselves aside."""
+    """The tables there are with their columns, those of the migrations themselves and partitions aside."""
     listed = await connection.run_sync(lambda plain: sa.inspect(plain).get_multi_columns())
     return [
         sa.table(name, *(sa.column(one["name"], one["type"]) for one in columns))
         for (_, name), columns in listed.items()
-        if name not in {MAIN.version_table, "schema_compatibility"}
+        if name not in {MAIN.version_table, "schema_compatibility"} and not name.startswith(PARTITIONS)
     ]
 
 

@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -10,7 +10,8 @@ from sqlalchemy import Column, ColumnElement, Index, Integer, LargeBinary, Selec
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.storage.database import Transaction, metadata, upsert
+from tollhouse.storage.database import Database, Transaction, metadata, upsert
+from tollhouse.storage.partitions import drop_partitions, list_partitions, make_days, table_of
 
 feed_revision = Table(
     "feed_revision", metadata, Column("feed", String(20), primary_key=True), Column("revision", Integer, nullable=False)
@@ -215,6 +216,7 @@ page_file = Table(
     Column("ingested_at", String(20), nullable=False),
 )
 
+# On PostgreSQL in partitions by day: a row never changes its slot, as reports and events do.
 event_rows = Table(
     "event_rows",
     metadata,
@@ -396,11 +398,17 @@ async def stored_pages(connection: AsyncConnection, pool: str, after: str) -> li
 
 
 async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is_seen: bool) -> None:
-    """Delete data of a source mode from before `slot`. `is_seen`: readers' windows may contain it."""
+    """Delete data of a source mode from before `slot`. `is_seen`: readers' windows may contain it.
+
+    On PostgreSQL, rows of pages in partitions by day are left to `drop_days_before`.
+    """
     gone = await connection.execute(
         delete(event_report).where(event_report.c.pool == pool, event_report.c.last_slot < slot)
     )
-    await connection.execute(delete(event_rows).where(event_rows.c.pool == pool, event_rows.c.slot < slot))
+    partitions = await list_partitions(connection, event_rows.name)
+    tables = [table_of(one, event_rows) for one in partitions if not one.is_day]
+    for rows in tables if partitions else [event_rows]:
+        await connection.execute(delete(rows).where(rows.c.pool == pool, rows.c.slot < slot))
     ended = await connection.execute(delete(event).where(event.c.pool == pool, event.c.last_slot < slot))
     count = ended.rowcount
     for table in (gdelt_slot, page_file):
@@ -411,6 +419,30 @@ async def delete_before(connection: AsyncConnection, pool: str, slot: str, *, is
         for feed, removed in ((REPORTS_FEED, gone.rowcount), (EVENTS_FEED, count)):
             if removed:
                 await mark_removed(connection, feed, await bump_revision(connection, feed))
+
+
+async def make_days_of_rows(database: Database, newest: date) -> None:
+    """Make the partitions in which the rows of pages of a day and of the next days are stored, on PostgreSQL."""
+    if not database.is_sqlite:
+        async with database.writing(lock="ingest") as connection:
+            await make_days(connection, event_rows.name, event_rows.c.slot.name, newest)
+
+
+async def drop_days_before(database: Database, pool: str, slot: str) -> None:
+    """Drop the partitions by day whose rows of pages are all from before `slot`, on PostgreSQL.
+
+    Where a day has files of another source mode, only the rows of this one are deleted.
+    """
+    if database.is_sqlite:
+        return
+    async with database.writing(lock="ingest") as connection:
+        partitions = await list_partitions(connection, event_rows.name)
+        ended = [one for one in partitions if one.is_day and one.is_before(slot)]
+        others = select(gdelt_slot.c.slot).where(gdelt_slot.c.pool != pool, gdelt_slot.c.slot < slot)
+        mixed = {day[:8] for day in (await connection.execute(others)).scalars()} if ended else set()
+        await drop_partitions(connection, [one.name for one in ended if one.first not in mixed])
+        for rows in [table_of(one, event_rows) for one in ended if one.first in mixed]:
+            await connection.execute(delete(rows).where(rows.c.pool == pool))
 
 
 async def events_epoch(connection: AsyncConnection) -> str | None:

@@ -19,7 +19,7 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.ingest import source_health
-from tollhouse.services.defense.ingest.batches import SLOT, ingest_export, slot_before
+from tollhouse.services.defense.ingest.batches import SLOT, ingest_export, slot_before, time_of_slot
 from tollhouse.services.defense.ingest.gkg_parser import ParsedGkg
 from tollhouse.services.defense.ingest.page_files import PageFile, parse_page_file, store_page_file
 from tollhouse.services.defense.settings import DefenseSettings
@@ -153,6 +153,8 @@ async def catch_up(database: Database, client: GdeltClient, progress: Progress, 
     """
     newest = await client.newest()
     missing = await _list_missing(database, client, newest, progress)
+    if missing:
+        await store.make_days_of_rows(database, time_of_slot(newest.name).date())
     without_pages: dict[str, GdeltUpdate] = {}
     refused: Exception | None = None
     for update in missing:
@@ -234,3 +236,4 @@ async def _delete_old(database: Database, newest: str, retention_days: int) -> N
     is_seen = before > slot_before(newest, store.WIDEST_WINDOW)
     async with database.writing(lock="ingest") as connection:
         await store.delete_before(connection, "provider", before, is_seen=is_seen)
+    await store.drop_days_before(database, "provider", before)
