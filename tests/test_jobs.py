@@ -20,7 +20,7 @@ from tollhouse.status.incident_store import Incidents
 from tollhouse.storage import leases
 from tollhouse.storage.database import Database, open_database
 
-# Runs a job that writes its token and a number, again and again, in the time of the arguments.
+# Holds the job of a place and writes, again and again outside or once inside of a transaction that does not end.
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
@@ -30,13 +30,16 @@ from tollhouse.errors import Problem
 from tollhouse.storage import leases
 from tollhouse.storage.database import open_database
 
-leases.LEASE_SECONDS, leases.RENEW_SECONDS, leases.SAFETY_SECONDS = 2.0, 0.3, 0.5
-leases._LOCK = text(leases._LOCK.text.replace("'10000'", "'1000'"))
-url, folder, is_inside = sys.argv[1], Path(sys.argv[2]), sys.argv[3] == "inside"
+url, folder, place, is_short = sys.argv[1], Path(sys.argv[2]), sys.argv[3], sys.argv[4] == "short"
+is_inside = place == "inside"
+if is_short:
+    leases.LEASE_SECONDS, leases.RENEW_SECONDS, leases.SAFETY_SECONDS = 2.0, 0.3, 0.5
+    leases._LOCK = text(leases._LOCK.text.replace("'10000'", "'1000'"))
 
 async def write(database):
     async with database.writing() as connection:
-        await connection.execute(text("UPDATE feed_revision SET revision = revision + 1"))
+        change = text("UPDATE feed_revision SET revision = revision + 1 WHERE feed = :place")
+        await connection.execute(change, {"place": place})
         if is_inside:
             print("writing", flush=True)
             await asyncio.sleep(60)
@@ -44,7 +47,7 @@ async def write(database):
 async def main():
     database = open_database(Settings(database_url=url))
     try:
-        async with database.leading("job-a", folder) as held:
+        async with database.leading(f"job-{place}", folder) as held:
             print("held" if held else "free", flush=True)
             while True:
                 await write(database)
@@ -54,6 +57,9 @@ async def main():
 
 asyncio.run(main())
 """
+
+
+TAKEN_OVER_SECONDS = 15.0
 
 
 class Proxy:
@@ -121,8 +127,8 @@ async def open_another() -> AsyncIterator[Callable[[str], Database]]:
 def start_holder(tmp_path):
     started = []
 
-    def start(url: str, place: str) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HOLDER, url, str(tmp_path), place]
+    def start(url: str, place: str, leases: str = "short") -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", HOLDER, url, str(tmp_path), place, leases]
         started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         assert started[-1].stdout.readline().strip() == "held"
         return started[-1]
@@ -222,59 +228,83 @@ async def revision(database, name):
         return await connection.scalar(text("SELECT revision FROM feed_revision WHERE feed = :name"), {"name": name})
 
 
-async def add_row(database) -> None:
+async def add_row(database, place) -> None:
     async with database.writing() as connection:
-        await connection.execute(text("INSERT INTO feed_revision VALUES ('old', 0)"))
+        await connection.execute(text("INSERT INTO feed_revision VALUES (:place, 0)"), {"place": place})
 
 
-async def take_over(database, folder) -> int:
+async def take_over(database, folder, place) -> int:
     """Wait for the job, and answer how much its former holder had written by then."""
     while True:
-        async with database.leading("job-a", folder) as held:
+        async with database.leading(f"job-{place}", folder) as held:
             if held:
-                written = await revision(database, "old")
+                written = await revision(database, place)
                 async with database.writing():
                     return written
         await asyncio.sleep(0.05)
 
 
-@pytest.mark.parametrize("place", ["outside", "inside"])
+PLACES = ("outside", "inside")
+
+
+async def is_writing(database, holder, place) -> None:
+    if place == "inside":
+        assert (await asyncio.to_thread(holder.stdout.readline)).strip() == "writing"
+    else:
+        await until(lambda: revision(database, place))
+
+
+@pytest.mark.parametrize("place", PLACES)
 async def test_late_write_of_a_holder_that_was_frozen_is_refused(
     postgres_url, open_another, start_holder, tmp_path, place
 ):
     database = open_another(postgres_url)
-    await add_row(database)
+    await add_row(database, place)
     holder = start_holder(postgres_url, place)
-    if place == "inside":
-        assert holder.stdout.readline().strip() == "writing"
-    else:
-        await until(lambda: revision(database, "old"))
+    await is_writing(database, holder, place)
     os.kill(holder.pid, signal.SIGSTOP)
-    written = await asyncio.wait_for(take_over(database, tmp_path), 20)
+    written = await asyncio.wait_for(take_over(database, tmp_path, place), 20)
     os.kill(holder.pid, signal.SIGCONT)
     said = ""
     while not said.startswith("refused"):
         said = await asyncio.to_thread(holder.stdout.readline)
         assert said, "it says that its write was refused"
-    assert await revision(database, "old") == written
+    assert await revision(database, place) == written
 
 
-@pytest.mark.parametrize("place", ["outside", "inside"])
-async def test_job_of_a_machine_whose_network_is_gone_is_taken_over(
-    postgres_url, open_another, start_holder, tmp_path, place
+async def test_jobs_of_a_machine_whose_network_is_gone_are_taken_over_within_15_seconds(
+    postgres_url, open_another, start_holder, tmp_path
 ):
+    """With the leases as they are, by processes that have jobs of their own: nothing tells them, or the database."""
     address, _, name = postgres_url.rpartition("/")
     proxy = Proxy(int(address.rpartition(":")[2]))
-    port = await proxy.start()
+    proxied = f"postgresql://postgres@127.0.0.1:{await proxy.start()}/{name}"
     database = open_another(postgres_url)
-    await add_row(database)
-    holder = await asyncio.to_thread(start_holder, f"postgresql://postgres@127.0.0.1:{port}/{name}", place)
-    if place == "inside":
-        assert (await asyncio.to_thread(holder.stdout.readline)).strip() == "writing"
-    else:
-        await until(lambda: revision(database, "old"))
+    for place in PLACES:
+        await add_row(database, place)
+        await is_writing(database, await asyncio.to_thread(start_holder, proxied, place, "usual"), place)
+    taken, written = {}, {}
+
+    async def work(database, place) -> None:
+        taken[place] = asyncio.get_running_loop().time()
+        written[place] = await revision(database, place)
+        async with database.writing():
+            pass
+        await asyncio.sleep(600)
+
+    processes, runners = Processes(tmp_path), []
+    for process in ("second", "third"):
+        own = open_another(postgres_url)
+        works = [jobs.Job("shop", partial(work, own, place), f"job-{place}") for place in PLACES]
+        processes.running[process] = set()
+        works += build_jobs([("shop", partial(processes._work, process, number)) for number in range(4)])
+        runners.append(asyncio.create_task(run_jobs(own, tmp_path, Incidents(own), works)))
+    await until(lambda: sum(processes.counts()) == 4)
+    assert taken == {}
     proxy.cut()
-    written = await asyncio.wait_for(take_over(database, tmp_path), 20)
-    assert await revision(database, "old") == written
-    holder.kill()
+    cut_at = asyncio.get_running_loop().time()
+    await until(lambda: written.keys() == set(PLACES), 30)
+    assert max(taken.values()) - cut_at < TAKEN_OVER_SECONDS
+    assert {place: await revision(database, place) for place in PLACES} == written
+    await stop(*runners)
     await proxy.close()

@@ -73,7 +73,8 @@ class _Runner:
             while True:
                 with contextlib.suppress(Problem):
                     await self._run_round()
-                await asyncio.sleep(POLL_SECONDS)
+                # A job that is free is taken as soon as it may be.
+                await asyncio.sleep(min(POLL_SECONDS, CONSIDERATE_SECONDS) if self._free_since else POLL_SECONDS)
         finally:
             running = list(self._running.values())
             for task in running:

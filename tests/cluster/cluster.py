@@ -65,8 +65,10 @@ class Cluster:
     def start_server(self, number: int) -> None:
         self.servers[number] = self._started(number)
 
-    def kill_worker(self, number: int) -> None:
+    def kill_worker(self, number: int) -> int:
+        """Its process id."""
         self.workers[number].kill()
+        return self.workers[number].process.pid
 
     def start_worker(self, number: int) -> None:
         self.workers[number] = self._working(number)
