@@ -14,6 +14,7 @@ from tollhouse.questions.execution import Places, Result, Tables, every_test, wo
 from tollhouse.questions.frames import NEGATIONS, all_of, named_in
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
+from tollhouse.questions.link_nouns import names_links, without_links
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.normalise import language_of, tokenise
 from tollhouse.questions.planning import SURE, best_plan, plan_question
@@ -37,6 +38,7 @@ from tollhouse.questions.query import (
     Refusal,
     Related,
     Rows,
+    Scalar,
     Share,
     Test,
     rows_in,
@@ -90,8 +92,35 @@ class Engine:
         reading = read_question(text, self.linker, now=now, hours=hours, before=before)
         if isinstance(reading, Reading) or reading.reason not in PARSED:
             return reading
-        planned = plan_question(text, self.linker, now=now, hours=hours, before=before)
-        return planned or reading
+        planned = plan_question(text, self._linker_of_parser(text, before), now=now, hours=hours, before=before)
+        return planned if planned is not None and self._is_sound(planned.query) else reading
+
+    def _is_sound(self, query: Query) -> bool:
+        """Whether every row that a query of the parser names is of the kind that it asks for, and no time a number."""
+        tests = ((rows.kind, test) for rows in rows_in(query) for test in every_test(rows.where))
+        return all(self._can_have(kind, test, value) for kind, test in tests for value in test.values)
+
+    def _can_have(self, kind: str, test: Test, value: Scalar) -> bool:
+        if test.attribute == "id" and test.comparison == "is":
+            return self.tables.place_of(kind, str(value)) is not None
+        attribute = self.linker.attribute_named(kind, test.attribute)
+        return attribute is None or attribute.type != "time" or isinstance(value, str)
+
+    def _linker_of_parser(self, text: str, before: Query | None) -> Linker:
+        """The words that the parser reads by: those of links as rows only where such rows are spoken of.
+
+        Whatever a service declares is a candidate for a part of a plan, and each makes the others less likely.
+        """
+        kinds = {kind.name for kind in self.linker.declaration.kinds if kind.links}
+        if not kinds or (before is not None and any(rows.kind in kinds for rows in rows_in(before))):
+            return self.linker
+        linked = self.linker.link(text, self.dataset.now, self.dataset.hours)
+        return self.linker if names_links(linked, self.linker) else self._linker_without_links
+
+    @cached_property
+    def _linker_without_links(self) -> Linker:
+        declaration = without_links(self.dataset.declaration)
+        return Linker(declaration, self.dataset.names(), self.tables.knows_words, self.dataset.earliest)
 
     def answer(self, text: str, before: Query | None = None) -> Answer:
         """The answer to a question, after the conversation's previous query."""
@@ -110,7 +139,11 @@ class Engine:
         if any(item.says(*NEGATIONS) for item in self.linker.link(text).items):
             # Of denials the grammar knows more than the parser.
             return none
-        planned = best_plan(text, self.linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
+        linker = self._linker_of_parser(text, before)
+        if linker is self.linker and self.linker.link_kinds:
+            # The parser has learned nothing of links as rows.
+            return none
+        planned = best_plan(text, linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
         if planned is None or planned[0] < SURE:
             return none
         reading = planned[1]

@@ -14,12 +14,18 @@ from tollhouse.questions.frames import (
     range_test,
 )
 from tollhouse.questions.linking import Item, Meaning
-from tollhouse.questions.query import EVERYTHING, Among, Condition, Related, Test
+from tollhouse.questions.query import EVERYTHING, Among, Condition, Not, Related, Test
 from tollhouse.questions.relations import ANY, Relations, leads, transitive
 from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
 
 _CONTEXTS = frozenset({"in", "of", "by", "to", "from", "that", "about", "except", "only"})
+
+
+def _within(name: str, phrase: TimePhrase, words: str) -> list[Test]:
+    """That a time lies within a phrase's."""
+    since = [Test(name, "at_least", (phrase.since.isoformat(),), words)] if phrase.since else []
+    return since + ([Test(name, "below", (phrase.until.isoformat(),), words)] if phrase.until else [])
 
 
 class Clauses(Relations):
@@ -29,6 +35,7 @@ class Clauses(Relations):
 
     def read(self, frame: Frame) -> Frame:
         """Read items into the frame until the end, or until what the frame cannot hold."""
+        self._outer = frame
         while self.i < len(self.items):
             if not self._step(frame):
                 break
@@ -109,11 +116,22 @@ class Clauses(Relations):
         return bool(after.find("kind", "party", "attribute")) and not after.find("verb")
 
     def _ends_nested(self, item: Item, frame: Frame) -> bool:
-        if item.says(";", "?", "than"):
+        if item.says(";", "?", "than") or self._is_of_outer_links(item, frame):
             return True
         if item.says("do", "exists", "how_many", "where", "when") and frame.parts and not item.says("filler"):
             return not item.says("in", "with")
         return False
+
+    def _is_of_outer_links(self, item: Item, frame: Frame) -> bool:
+        """Whether a phrase says something of the links at whose ends the frame's rows stand."""
+        outer = self._outer
+        if outer is None or outer.kind == frame.kind or not self.linker.kinds[outer.kind].links:
+            return False
+        if not frame.has_noun and not frame.parts:
+            return False
+        said = [each for each in item.meanings if each.role in {"value", "preposition", "time"}]
+        is_time = any(each.role == "time" for each in said)
+        return item.says("to") or is_time or bool(said and all(each.kind == outer.kind for each in said))
 
     def _finish(self, frame: Frame) -> None:
         """Attach what waited for a verb."""
@@ -136,12 +154,38 @@ class Clauses(Relations):
         if phrase.outside:
             self.outside.append(item.text)
         elif name is None:
-            self.unknown.append(item)
+            if not self._tie(frame, self._times_of_link(frame, phrase, item.text)):
+                self.unknown.append(item)
         elif phrase.since is not None or phrase.until is not None:
-            since = (Test(name, "at_least", (phrase.since.isoformat(),), item.text),) if phrase.since else ()
-            until = (Test(name, "below", (phrase.until.isoformat(),), item.text),) if phrase.until else ()
-            self.add(frame, all_of([*since, *until]), name, item.text)
+            self.add(frame, all_of(_within(name, phrase, item.text)), name, item.text)
         return True
+
+    def _times_of_link(self, frame: Frame, phrase: TimePhrase, words: str) -> list[Test]:
+        """What a time says of the links by which the rows are related; nothing where these have no time.
+
+        A time is that of links only where one of their nouns, or one of that time, is said: "a deal of 2025".
+        """
+        if not any(self._speaks_of_links(item) for item in self.items):
+            return []
+        for part in reversed(frame.parts):
+            condition = part.condition.of if isinstance(part.condition, Not) else part.condition
+            if isinstance(condition, Related):
+                kind = self.linker.link_kinds.get(condition.relation)
+                attributes = (*self.linker.relations[condition.relation].link, *(kind.attributes if kind else ()))
+                name = next((attribute.name for attribute in attributes if attribute.type == "time"), None)
+                return _within(name, phrase, words) if name else []
+        return []
+
+    def _speaks_of_links(self, item: Item) -> bool:
+        """Whether a phrase is a noun of links, or names the time of one."""
+        for meaning in item.meanings:
+            if meaning.role == "kind" and self.linker.kinds[meaning.name].links:
+                return True
+            attribute = self.linker.attribute(meaning) if meaning.role in {"attribute", "preposition"} else None
+            is_of_link = bool(meaning.relation or (meaning.kind and self.linker.kinds[meaning.kind].links))
+            if is_of_link and attribute is not None and attribute.type == "time":
+                return True
+        return False
 
     def _time_attribute(self, frame: Frame, phrase: TimePhrase) -> str | None:
         """The attribute that a time tests: whole days one in days where there is one, clock times another."""
@@ -334,6 +378,8 @@ class Clauses(Relations):
         meaning = item.find("kind")
         if meaning is None or is_attribute(item, self.items):
             return False
+        if self._is_of_links(meaning.name, frame):
+            return True
         if meaning.name != frame.kind and (frame.has_noun or frame.is_named):
             return self._other_kind(item, meaning, frame)
         if meaning.name != frame.kind and not frame.is_nested:
@@ -346,7 +392,7 @@ class Clauses(Relations):
     def _other_kind(self, item: Item, meaning: Meaning, frame: Frame) -> bool:
         """A noun of another kind that a relation leads to."""
         kind = meaning.kind if meaning.role == "party" else meaning.name
-        link = self.relation_between(frame.kind, kind)
+        link = self.relation_between(frame.kind, kind, self.at(self.i - 1))
         if link is None:
             self._grouped_kind(item, meaning, frame)
             return True
@@ -374,7 +420,7 @@ class Clauses(Relations):
         meaning = item.find("attribute") if item else None
         return (meaning, index + 1) if meaning else None
 
-    def _attribute(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911
+    def _attribute(self, item: Item, frame: Frame) -> bool:  # noqa: C901, PLR0911, PLR0912
         meanings = [meaning for meaning in item.meanings if meaning.role == "attribute"]
         if not meanings:
             return False
@@ -388,12 +434,16 @@ class Clauses(Relations):
         measures = counts or any(each.says("average", "median") for each in self.items)
         meaning = next(iter(numeric if measures and numeric else [each for each in own if each not in numeric] or own))
         attribute = self.linker.attribute(meaning)
-        if meaning.relation:
+        if meaning.relation or (meaning.kind in self.linker.kinds and self._is_of_links(meaning.kind, frame)):
             return True
         if before is not None and any(each.role == "value" and each.name == meaning.name for each in before.meanings):
             return True  # "the memory category"
         compares = before is not None and before.says("comparative_more", "comparative_less")
         if compares and numeric and frame.measured is None:
+            frame.measured = meaning
+            return True
+        is_counted = meaning.kind == frame.kind and self._counts(compares=compares)
+        if frame.measured is None and is_counted and self.values_of(meaning):
             frame.measured = meaning
             return True
         following = self.at(self.skip_light(self.i + 1))
@@ -402,7 +452,7 @@ class Clauses(Relations):
             and (value := following.find("value"))
             and value.name == meaning.name
             and attribute
-            and not frame.has_noun
+            and not (frame.has_noun and not self.linker.kinds[frame.kind].links)
         ):
             return True  # "category battles"
         self._noun = (meaning, self.i)
@@ -415,8 +465,10 @@ class Clauses(Relations):
             return True
         is_time = attribute is not None and attribute.type == "time"
         is_said_of_someone = before is not None and before.says("anyone")
-        has = (self._context == "with" or self._negation or is_said_of_someone) and not is_time
-        if has and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
+        is_kept = not is_time or (attribute is not None and attribute.optional)
+        has = (self._context == "with" or self._negation or is_said_of_someone) and is_kept
+        states = following is not None and any(each.name == meaning.name for each in following.meanings)
+        if has and not states and (frame.has_noun or frame.is_named or self._negation) and frame.group is None:
             self._known(item, meaning, attribute, frame)
         elif (frame.has_noun or frame.superlative) and self._is_hint(meaning, attribute, frame):
             return True
@@ -425,6 +477,13 @@ class Clauses(Relations):
             if not frame.has_noun and not frame.is_named:
                 frame.kind = meaning.kind or frame.kind
         return True
+
+    def _counts(self, *, compares: bool) -> bool:
+        """Whether a number is asked for of what stands here: "how many products", "the average number of products"."""
+        counting = self.at(self.skip_back(self.i - 1))
+        return compares or (
+            counting is not None and counting.says("how_many", "difference", "average", "median", "sum")
+        )
 
     def _is_numeric(self, meaning: Meaning) -> bool:
         attribute = self.linker.attribute(meaning)
@@ -474,6 +533,10 @@ class Clauses(Relations):
         same = [each for each in meanings if each.name == meaning.name and each.kind == meaning.kind]
         test = self._test(frame.kind, same, item.text)
         if meaning.kind != frame.kind and not self.linker.attribute_named(frame.kind, meaning.name):
+            if not frame.has_noun and self._asks_of_links(frame):
+                return self._value_elsewhere(item, meaning, test, frame)
+            if self._is_of_links(meaning.kind, frame) and self._tie(frame, [test]):
+                return True
             if frame.has_noun or frame.parts:
                 return self._value_elsewhere(item, meaning, test, frame)
             frame.kind = meaning.kind
@@ -482,6 +545,19 @@ class Clauses(Relations):
         self.add(frame, test, meaning.name, item.text)
         noun = item.find("kind")
         frame.has_noun = frame.has_noun or (noun is not None and noun.name == frame.kind)
+        return True
+
+    def _asks_of_links(self, frame: Frame) -> bool:
+        """Whether links are asked of, and other rows only named as their ends: "does X have a deal with Y"."""
+        if not self.linker.kinds[frame.kind].links:
+            return False
+        for item in self.items:
+            kinds = {meaning.name for meaning in item.meanings if meaning.role == "kind"}
+            is_verb = item.find("verb", "stranded") and not any(
+                each.role == "preposition" and each.kind == frame.kind for each in item.meanings
+            )
+            if item.find("party") or is_verb or (kinds and frame.kind not in kinds):
+                return False
         return True
 
     def _carries(self, item: Item, frame: Frame) -> bool:
@@ -498,9 +574,11 @@ class Clauses(Relations):
 
     def _value_elsewhere(self, item: Item, meaning: Meaning, test: Test, frame: Frame) -> bool:
         """A value of another kind of row, which a relation leads to."""
-        link = self.relation_between(frame.kind, meaning.kind)
+        before = self.at(self.i - 1)
+        link = self.relation_between(frame.kind, meaning.kind, before)
         if link is None:
             return False
+        any_and = before is None or not before.says("between", "do", "have", "be")
         if frame.has_noun and self._verb_after(self.i + 1, link.relation) and self._context not in {"of", "by"}:
             frame.subject = Part(test, "id", item.text, self.i)
         else:
@@ -508,7 +586,7 @@ class Clauses(Relations):
             with self.aside():
                 operands = self.operands(meaning.kind)
             self.i = max(self.i, at + 1)
-            self._add_related(frame, link, operands or [("", False, test)], at=at, any_and=True)
+            self._add_related(frame, link, operands or [("", False, test)], at=at, any_and=any_and)
         return True
 
     def _verb_after(self, index: int, relation: str) -> bool:
@@ -518,6 +596,12 @@ class Clauses(Relations):
     def _values_for(self, item: Item, frame: Frame) -> list[Meaning]:
         """The meanings as values, those of this kind of row first; the word before can decide between attributes."""
         meanings = [each for each in item.meanings if each.role in {"value", "range"} and not each.relation]
+        links = self.linker.kinds[frame.kind].links
+        meanings += [
+            Meaning("value", each.name, frame.kind, each.value)
+            for each in item.meanings
+            if each.role == "value" and each.relation in links and self.linker.attribute_named(frame.kind, each.name)
+        ]
         before = self.at(self.i - 1)
         prepositions = [each.name for each in before.meanings if each.role == "preposition"] if before else []
 

@@ -122,6 +122,8 @@ class _Parts:
         self._attributes |= counted - linker.relations.keys()
         for name in self._relations:
             self._kinds |= {linker.relations[name].source, linker.relations[name].target}
+            if name in linker.link_kinds:
+                self._kinds.add(linker.link_kinds[name].name)
         self._counts = {
             attribute.rows_of
             for kind in linker.declaration.kinds

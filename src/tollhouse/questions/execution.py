@@ -580,6 +580,10 @@ def _link_passes(values: Sequence[Scalar | datetime], test: Test) -> bool:
     """Whether a link passes; a text passes when it has all words of one of the test's values."""
     if test.comparison == "known":
         return bool(values)
+    if test.comparison in _ORDERS:
+        limit = _as_limit(test.values[0])
+        numbers = [number for value in values if (number := _as_number(value)) is not None]
+        return limit is not None and any(bool(_ORDERS[test.comparison](number, limit)) for number in numbers)
     requested = [set(words_of(str(value))) for value in test.values]
     return any(words <= set(words_of(str(value))) for words in requested for value in values)
 

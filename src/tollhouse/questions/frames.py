@@ -194,6 +194,8 @@ class FrameReader:
         self._context = ""
         self._light_since_part = False
         self._noun: tuple[Meaning, int] | None = None
+        # The frame of the question, or of the other side of its comparison, that is read.
+        self._outer: Frame | None = None
 
     # The items.
 
@@ -270,9 +272,13 @@ class FrameReader:
         attribute = self.linker.attribute_named(kind, key)
         return key != "id" if attribute is None else attribute.several
 
-    def relation_between(self, kind: str, other: str) -> Related | None:
-        """The only relation between two kinds, seen from the first."""
+    def relation_between(self, kind: str, other: str, before: Item | None = None) -> Related | None:
+        """The relation between two kinds, seen from the first; of several the one that the word `before` chooses."""
         matched = [item for item in self.linker.relations.values() if {item.source, item.target} == {kind, other}]
+        if len(matched) > 1:
+            is_said = before is not None and not before.says("of")
+            chosen = [item for item in matched if is_said and before and before.says(*item.prepositions)]
+            matched = chosen or [item for item in matched if not item.prepositions]
         return Related(matched[0].name, matched[0].source == kind, EVERYTHING) if len(matched) == 1 else None
 
     @contextmanager

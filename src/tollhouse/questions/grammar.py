@@ -13,6 +13,7 @@ from tollhouse.questions.execution import words_of
 from tollhouse.questions.follow_ups import continued, mentions, override, rows_of, with_earlier, with_rows
 from tollhouse.questions.frames import NUMERIC, Frame, Part, all_of, is_attribute, named_in, split
 from tollhouse.questions.idioms import with_plain_forms
+from tollhouse.questions.link_nouns import with_link_nouns
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
@@ -122,7 +123,7 @@ def _read_spelled(linked: Linked, linker: Linker, before: Query | None) -> Readi
 
 def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> Reading | Refusal:
     """The query of a question whose words are linked; or why it has none."""
-    linked, left_out = without_ellipsis(linked)
+    linked, left_out = without_ellipsis(with_link_nouns(linked, linker))
     rows = rows_of(before) if before is not None else None
     clauses = Clauses(linked, linker, rows)
     kind = rows.kind if rows is not None and _is_fragment(linked) else _kind(linked, linker)
@@ -143,7 +144,7 @@ def read_linked(linked: Linked, linker: Linker, before: Query | None = None) -> 
         query = question.query()
     if query is None:
         return Refusal("unclear")
-    query = with_earlier(question.with_only(question.turned(query)), before)
+    query = with_earlier(question.with_only(question.turned(question.through_links(query))), before)
     lost = unread(clauses.items, query, linker, before)
     if lost or not is_plausible(query):
         return Refusal("unclear", lost)
@@ -294,7 +295,7 @@ class _Question:
                 return form
         if "who" in forms and not self._asks_rows():
             return "who"
-        if "when" in forms and frame.order is None and not frame.is_named:
+        if "when" in forms and frame.order is None and not frame.is_named and not self._linker.kinds[frame.kind].links:
             return "happened"
         return None
 
@@ -349,6 +350,8 @@ class _Question:
                 return self._place()
             is_object = self._items[self._forms["which"]].text.lower().startswith(("from ", "to ", "by "))
             return None if is_object else List(self._rows)
+        if self._counts_tested():
+            frame.requested = None
         if frame.group is not None or self._has_groups():
             return self._groups()
         if frame.requested is not None:
@@ -357,6 +360,8 @@ class _Question:
             times = [item.name for item in self._linker.kinds[frame.kind].attributes if item.type == "time"]
             return List(self._rows, times[0]) if times else None
         if frame.measured is not None and {"average", "median"} & forms.keys():
+            return Figure(Rows(frame.kind, frame.where), self._measure())
+        if frame.measured is not None and self._clauses.values_of(frame.measured) and frame.order is None:
             return Figure(Rows(frame.kind, frame.where), self._measure())
         if "sum" in forms and (weight := self._weight_of_several()):
             return Figure(Rows(frame.kind, frame.where), Measure("sum", weight))
@@ -464,6 +469,28 @@ class _Question:
         words = [each.text.lower() for each in before]
         of_which = any(one in {"for", "of"} and other in {"which", "whom"} for one, other in pairwise(words))
         return of_which or {"as", "whose", "for which", "of which", "for whom"}.intersection(words) != set()
+
+    def through_links(self, query: Query) -> Query:
+        """The query of the rows at the other ends of a row's links: "the companies that X has a deal with"."""
+        if not isinstance(query, List | Figure):
+            return query
+        parts = query.rows.parts
+        names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
+        links = [part for part in parts if isinstance(part, Related) and self._leads_to_links(part)]
+        owners = [each for part in links if (each := named_in(part)) is not None]
+        if len(links) != 1 or len(names) + len(owners) != 1 or len((names or owners)[0].values) != 1:
+            return query
+        link, owner = links[0], (names or owners)[0]
+        ends = Related(link.relation, not link.outgoing, owner, words=owner.words)
+        to = all_of([link.to, ends]) if names else link.to
+        rest = [part for part in parts if part not in (link, *names)]
+        where = all_of([replace(link, to=to), Not(Test("id", "is", owner.values, owner.words)), *rest])
+        return with_rows(query, lambda old: Rows(old.kind, where, old.order, old.limit, old.skip))
+
+    def _leads_to_links(self, related: Related) -> bool:
+        """Whether a relation leads from other rows to links."""
+        relation = self._linker.relations[related.relation]
+        return not related.outgoing and bool(self._linker.kinds[relation.source].links)
 
     def turned(self, query: Query) -> Query:
         """The query of rows at the other end, where a row is named and what it is related to is asked for.
@@ -592,6 +619,9 @@ class _Question:
             if meaning is not None and self._is_numeric(meaning.kind, meaning.name):
                 name = meaning.name
                 break
+            if meaning is not None and meaning == frame.measured and (counted := self._clauses.values_of(meaning)):
+                name = counted
+                break
         else:
             return Measure()
         function: Function = "average" if "average" in forms else "median" if "median" in forms else "sum"
@@ -611,6 +641,14 @@ class _Question:
             return "day" in attribute.units and (self._frame.superlative != "" or "how_many" in self._forms)
         return attribute is not None and attribute.type in {"keyword", "place", "flag"}
 
+    def _counts_tested(self) -> bool:
+        """Whether rows are counted whose attribute is named with its value: "the number of rows whose class is A"."""
+        requested, place = self._frame.requested, self._forms.get("how_many")
+        if requested is None or place is None or not any(part.key == requested.name for part in self._frame.parts):
+            return False
+        noun = next((each for each in self._items[place + 1 :] if each.find("kind", "party", "attribute")), None)
+        return noun is not None and noun.find("kind") is not None and not noun.find("attribute")
+
     def _is_one_row(self) -> bool:
         ids = [part for part in self._frame.parts if part.key in {"id", ""} and isinstance(part.condition, Test)]
         ids = [part for part in ids if isinstance(part.condition, Test) and part.condition.attribute == "id"]
@@ -623,6 +661,10 @@ class _Question:
             and self._frame.measured is not None
             and self._frame.measured.role == "extreme"
         )
+
+    def _is_said_of_each(self) -> bool:
+        """Whether each row has its own number: a row that is named, and links, whose numbers no one adds up."""
+        return self._is_one_row() or bool(self._linker.kinds[self._frame.kind].links)
 
     def _groups(self) -> Query:
         frame, forms = self._frame, self._forms
@@ -652,7 +694,7 @@ class _Question:
         if (
             is_numeric
             and frame.order is None
-            and (forms.keys() & {"how_many", "how_much", "average", "median", "sum"} or not self._is_one_row())
+            and (forms.keys() & {"how_many", "how_much", "average", "median", "sum"} or not self._is_said_of_each())
         ):
             return Figure(Rows(frame.kind, frame.where), self._measure())
         if self._is_yes_no():
@@ -704,7 +746,7 @@ class _Question:
             if item.says("how_many") or item.text.lower().endswith("number of"):
                 after = self._items[place + 1 :]
                 named = next((each for each in after if each.find("kind", "party", "operation")), None)
-                return named is not None and named.find("kind", "party") is None
+                return named is not None and named.find("operation") is not None
         return False
 
     def _lists(self) -> bool:

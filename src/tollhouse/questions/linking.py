@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any, Literal
@@ -178,6 +178,8 @@ class Linker:
         self._link_attributes = {
             (relation.name, item.name): item for relation in declaration.relations for item in relation.link
         }
+        # The kind of row that the links of a relation are, by relation.
+        self.link_kinds = {relation: kind for kind in declaration.kinds for relation in kind.links}
         self.text_words = words
         self._values = {fold(value) for item in self._attributes.values() for value in item.values}
         self._tree = _Node()
@@ -191,7 +193,8 @@ class Linker:
         for text, entry in _function_entries():
             self._add(text, entry, inflects=False)
         for text, meaning in _declared(declaration):
-            self._add(text, _Entry(meaning), inflects=True)
+            declared = self.attribute(meaning) if meaning.role == "value" else None
+            self._add(text, _Entry(meaning), inflects=declared is None or declared.inflects)
         self._add_synonyms(declaration)
         for name in names:
             relation = name.kind if name.kind in self.relations else ""
@@ -208,6 +211,11 @@ class Linker:
 
     def attribute_named(self, kind: str, name: str) -> Attribute | None:
         return self._attributes.get((kind, name))
+
+    def of_link(self, relation: str, name: str) -> bool:
+        """Whether the links of a relation are rows of a kind that has this attribute."""
+        kind = self.link_kinds.get(relation)
+        return kind is not None and (kind.name, name) in self._attributes
 
     def counting(self, operation: Operation) -> Operation:
         """The operation on the same rows whose answer is a number, if there is one."""
@@ -446,7 +454,25 @@ class Linker:
                             else:
                                 matched[index + 1] = self._merged(match, matched[index + 1])
             result.append(list(matched.values()))
-        return result
+        return self._beside_nouns(result)
+
+    def _beside_nouns(self, matches: list[list[_Match]]) -> list[list[_Match]]:
+        """The matches without the words of attributes that count only beside a noun of their kind, where none is.
+
+        What introduces values of links counts only so as well.
+        """
+        if not self.link_kinds and not any(attribute.beside_noun for attribute in self._attributes.values()):
+            return matches
+        every = (entry.meaning for those in matches for match in those for entry in match.node.entries)
+        kinds = {meaning.name for meaning in every if meaning.role == "kind"}
+
+        def counts(meaning: Meaning) -> bool:
+            attribute = None if meaning.relation else self._attributes.get((meaning.kind, meaning.name))
+            if attribute is None or meaning.kind in kinds:
+                return True
+            return not (attribute.beside_noun or (meaning.role == "preposition" and self.kinds[meaning.kind].links))
+
+        return [[match for each in those if (match := _counting(each, counts))] for those in matches]
 
     @staticmethod
     def _merged(worse: _Match | None, better: _Match) -> _Match:
@@ -519,6 +545,14 @@ class Linker:
                 items.append(_item(tokens, index, index + 1, _plain(tokens[index])))
                 index += 1
         return items
+
+
+def _counting(match: _Match, counts: Callable[[Meaning], bool]) -> _Match | None:
+    """The match with those of its meanings that count; None where none does."""
+    entries = [entry for entry in match.node.entries if counts(entry.meaning)]
+    if len(entries) == len(match.node.entries):
+        return match
+    return _Match(match.first, match.last, _Node({}, entries), match.cost) if entries else None
 
 
 def _corrected(text: str, corrections: Corrections) -> str:

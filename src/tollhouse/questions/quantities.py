@@ -172,12 +172,13 @@ class Quantities(FrameReader):
         if matched is not None:
             meaning, after = matched
             attribute = self.linker.attribute(meaning)
+            is_own = frame.has_noun or meaning.kind == frame.kind
             if meaning.role == "unit":
                 own = [m for m in self.items[after - 1].meanings if m.role == "unit" and m.kind == frame.kind]
                 return (own[0].name, float(own[0].value), after, False) if own else None
             if meaning.role == "attribute" and attribute is not None and attribute.type in NUMERIC:
                 return meaning.name, _scaled(attribute, value), after, False
-            if meaning.role == "attribute" and attribute is not None and attribute.several and frame.has_noun and name:
+            if meaning.role == "attribute" and attribute is not None and attribute.several and is_own and name:
                 return f"{meaning.name}.values", 1.0, after, False
             if frame.requested is not None or frame.group is not None:
                 return "", 1.0, after, True
@@ -198,6 +199,12 @@ class Quantities(FrameReader):
         if earlier is not None and (matched is None or name):
             return earlier, 1.0, index, False
         return self._preferred(frame, index, value, name) if matched is None or name else None
+
+    def values_of(self, meaning: Meaning) -> str:
+        """The number of values of an attribute whose texts a row has several of: its products; empty for others."""
+        attribute = None if meaning.relation else self.linker.attribute(meaning)
+        is_counted = attribute is not None and attribute.several and attribute.type == "text"
+        return f"{meaning.name}.values" if is_counted and meaning.role == "attribute" else ""
 
     def _earlier_number(self) -> str | None:
         """The number that the question before compared: "over 400 instead"."""
@@ -310,7 +317,7 @@ class Quantities(FrameReader):
         item = self.at(self.skip_comma(index))
         return item is not None and item.says("order_by")
 
-    def read_order(self, frame: Frame) -> bool:
+    def read_order(self, frame: Frame) -> bool:  # noqa: C901
         """The order of "sorted by", and of "by number of": the largest first unless the question says otherwise."""
         index = self.i + 1
         while (item := self.at(index)) is not None and not item.find("extreme", "attribute", "party", "kind"):
@@ -329,6 +336,8 @@ class Quantities(FrameReader):
             by = meaning.name
         elif counted is not None:
             by = counted
+        elif values := self.values_of(meaning):
+            by = values
         elif meaning.role != "kind" or frame.requested is None:
             return False
         words = " ".join(each.text for each in self.items[index : index + 3])
@@ -435,6 +444,9 @@ class Quantities(FrameReader):
             self.i = place + 1
         elif meaning is not None and meaning.role == "attribute" and self._counting(frame.kind, meaning):
             frame.order = Order(self._counting(frame.kind, meaning) or "", descending)
+            self.i = place + 1
+        elif meaning is not None and meaning.kind == frame.kind and (values := self.values_of(meaning)):
+            frame.order, frame.measured = Order(values, descending), meaning
             self.i = place + 1
         elif meaning is not None and meaning.role == "attribute" and frame.has_noun:
             frame.order = Order(weight, descending) if weight else None

@@ -1,5 +1,6 @@
 """Reads relations between rows: nouns and verbs for them, what they lead to, and their chains."""
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import TypeAlias
 
@@ -10,6 +11,7 @@ from tollhouse.questions.frames import (
     COMPARISONS,
     NEGATIONS,
     Frame,
+    Part,
     all_of,
     any_of,
     named_in,
@@ -151,7 +153,38 @@ class Relations(Quantities):
 
     def _link_value(self, item: Item, relation: str) -> Test | None:
         matched = [each for each in item.meanings if each.role == "value" and each.relation == relation]
+        kind = self.linker.link_kinds.get(relation)
+        if kind is not None and not matched:
+            matched = [each for each in item.meanings if each.role == "value" and each.kind == kind.name]
         return self._test(matched[0].kind, matched[:1], item.text) if matched else None
+
+    def _tie(self, frame: Frame, tests: Sequence[Test]) -> bool:
+        """Give the conditions to the links by which the rows are related: "suppliers of X since 2025"."""
+        part = next((each for each in reversed(frame.parts) if leads(each.condition)), None)
+        related = part.condition.of if part is not None and isinstance(part.condition, Not) else part and part.condition
+        if part is None or not isinstance(related, Related):
+            return False
+        own = {attribute.name for attribute in self.linker.relations[related.relation].link}
+        if not all(test.attribute in own or self.linker.of_link(related.relation, test.attribute) for test in tests):
+            return False
+        tied = replace(related, link=(*related.link, *tests))
+        words = " ".join(dict.fromkeys(test.words for test in tests))
+        if self._negation and not part.is_negated:
+            self._negation = False
+            frame.parts.append(Part(Not(tied), part.key, words, self.i, is_negated=True))
+        else:
+            part.condition = Not(tied) if isinstance(part.condition, Not) else tied
+        return True
+
+    def _is_of_links(self, kind: str, frame: Frame) -> bool:
+        """Whether a kind's rows are the links by which the frame's rows are related."""
+        parts = [part.condition for part in frame.parts if leads(part.condition)]
+        relations = {
+            each.relation
+            for each in (one.of if isinstance(one, Not) else one for one in parts[-1:])
+            if isinstance(each, Related)
+        }
+        return kind != frame.kind and not relations.isdisjoint(self.linker.kinds[kind].links)
 
     # Relations.
 
@@ -321,6 +354,8 @@ class Relations(Quantities):
         return taken
 
     def _verb(self, item: Item, frame: Frame) -> bool:
+        if self._introduces_value(item, frame):
+            return False
         meaning = self._verb_of(item, frame)
         before = self.at(self.skip_back(self.i - 1))
         if item.find("attribute") and before is not None and before.says("how_many", "most", "least", *_COMPARATIVES):
@@ -361,6 +396,15 @@ class Relations(Quantities):
         link = Related(relation.name, is_source, EVERYTHING, tuple(tied), transitive, item.text)
         self._add_related(frame, link, operands or ANY, at=at)
         return True
+
+    def _introduces_value(self, item: Item, frame: Frame) -> bool:
+        """Whether a verb is a value of links, or only introduces one: "relations backed by a filing"."""
+        if not self.linker.kinds[frame.kind].links or not frame.has_noun:
+            return False
+        following = self.at(self.skip_light(self.i + 1))
+        names = {each.name for each in item.meanings if each.role == "preposition" and each.kind == frame.kind}
+        of_own = (each for each in (following.meanings if following else ()) if each.kind == frame.kind)
+        return self._has_own_value(item, frame.kind) or any(each.name in names for each in of_own)
 
     def _verb_of(self, item: Item, frame: Frame) -> Meaning | None:
         """The verb that a phrase can be; of several the one whose relation the rows have."""

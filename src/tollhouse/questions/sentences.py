@@ -193,6 +193,8 @@ def _is_aside(sentence: Sequence[Item]) -> bool:
     unknown = [place for place, item in enumerate(sentence) if item.find("unknown")]
     if any(_may_be_name(sentence, place) for place in unknown):
         return False
+    if any(item.find("time") for item in sentence) and any(item.is_name for item in sentence):
+        return False  # "X signed something in September. With whom?"
     return bool(unknown) or any(item.says("i") for item in sentence)
 
 

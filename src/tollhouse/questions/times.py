@@ -252,6 +252,12 @@ def _month(match: re.Match[str], now: datetime | None) -> Range | None:
     return _led(match["lead"], start, datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
 
 
+def _iso_month(match: re.Match[str], _now: datetime | None) -> Range | None:
+    year, month = int(match["y"]), int(match["m"])
+    start = datetime(year, month, 1, tzinfo=UTC)
+    return _led(match["lead"], start, datetime(year + month // 12, month % 12 + 1, 1, tzinfo=UTC))
+
+
 def _years(match: re.Match[str], _now: datetime | None) -> Range | None:
     first, last = int(match["y"]), int(match["y2"] or match["y"])
     start, end = datetime(first, 1, 1, tzinfo=UTC), datetime(last + 1, 1, 1, tzinfo=UTC)
@@ -328,7 +334,7 @@ _WHOLE = _compile(
     rf"{_LEAD}{_LAST} (?:24 ?(?:{_UNITS['hour']})|day)\b|right now\b|in den letzten 24 stunden"
     r"|(?:les|ces) 24 dernieres heures"
 )
-_YEAR = r"(?P<y>1[89]\d\d|20\d\d)(?P<y2>)\b(?![.,]\d)"
+_YEAR = r"(?P<y>1[89]\d\d|20\d\d)(?P<y2>)\b(?![.,]\d|-(?:0[1-9]|1[0-2])\b)"
 _WIDE = (
     r"(?:this|diese[rsn]?|est[ea]|cette|ce) (?:week|month|year|decade|century|weekend|woche|monat|jahr|semana|mes|ano"
     r"|semaine|mois|annee)\b|ever since|of all time|in history"
@@ -347,7 +353,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
     (_compile(rf"{_LED}(?:midnight|noon|midday|mitternacht|mittag|medianoche|mediodia|minuit|midi)\b"), _half_day),
     (_compile(rf"{_BETWEEN} {_CLOCK.format('a')} {_AND} {_CLOCK.format('b')}"), _between_clocks),
     (_compile(rf"{_BETWEEN} (?P<y>1\d{{3}}|20\d\d) {_AND} (?P<y2>1\d{{3}}|20\d\d)\b"), _years),
-    (_compile(rf"(?P<lead>(?:in|of|during|im jahr|en|{_SINCE}|{_UNTIL}) ){_YEAR}"), _years),
+    (_compile(rf"(?P<lead>(?:in|of|during|dated|im jahr|en|the year|year|{_SINCE}|{_UNTIL}) ){_YEAR}"), _years),
     (_compile(rf"{_SINCE} {_CLOCK.format('a')}"), _since_clock),
     (_compile(rf"{_UNTIL} {_CLOCK.format('a')}"), _until_clock),
     (
@@ -356,6 +362,14 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
             rf"(?P<mon>{_MONTH})(?: (?P<y>\d{{4}}))?"
         ),
         _month,
+    ),
+    (
+        _compile(rf"(?P<lead>(?:{_SINCE}|{_UNTIL}|in|of|dated) )?(?P<mon>{_MONTH}),?(?: of| de)? (?P<y>\d{{4}})\b"),
+        _month,
+    ),
+    (
+        _compile(rf"(?P<lead>(?:{_SINCE}|{_UNTIL}|in|of|dated) )?(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])\b(?!-)"),
+        _iso_month,
     ),
     (_compile(_WIDE), _wide),
     (_compile(r"tomorrow|next (?:week|month|year|weekend|few)"), _future),

@@ -28,6 +28,9 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     A `preferred` attribute is meant where a bare number could be several ones'. `rows_of` names the relation or kind
     whose number this is ("suppliers"). `several`: a row can have several values, so that "A and B" wants both.
     `year`: the number is that of a year; of several years' the `preferred` one is meant where no year is named.
+    `beside_noun`: its words count only where a noun of its kind is said as well ("relations of type ...").
+    `inflects`: the phrases of its values are inflected; else every form is given, so that "filing" is not "file".
+    `optional`: rows may lack the time, so that "with a date" wants those that have one.
     """
 
     name: str
@@ -45,6 +48,9 @@ class Attribute(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     groups: bool = True
     several: bool = False
     year: int | None = None
+    beside_noun: bool = False
+    inflects: bool = True
+    optional: bool = False
 
 
 class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +58,8 @@ class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `usual_order` orders lists that name no order; `person`: "who" asks for it, with the values of `who`.
     `weight`: the attribute by which "most",
-    "largest" or "main" without a noun is meant.
+    "largest" or "main" without a noun is meant. `links`: the rows are the links of these relations, so that a condition
+    on such a row can be one on the link by which other rows are related ("suppliers of X by a deal of 2025").
     """
 
     name: str
@@ -63,6 +70,7 @@ class Kind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     person: bool = False
     who: dict[str, str] = {}
     weight: str | None = None
+    links: tuple[str, ...] = ()
 
 
 class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,6 +79,7 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `verbs` have the source as their subject ("supply", "sell to"), `inverse_verbs` the target ("buy from").
     `sources` are nouns for the source ("supplier", "vendor"), `targets` for the target ("customer"). `transitive` are
     words by which it is followed further ("indirectly", "upstream"). `link` are attributes of the relation itself.
+    `prepositions` are function words that choose it among several relations of two kinds: "from", "to".
     """
 
     name: str
@@ -83,6 +92,7 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     transitive: tuple[str, ...] = ()
     symmetric: bool = False
     link: tuple[Attribute, ...] = ()
+    prepositions: tuple[str, ...] = ()
 
 
 class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

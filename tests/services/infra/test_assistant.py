@@ -69,6 +69,92 @@ def test_paraphrase_has_the_same_answer(assistant, paraphrase, plain):
     assert assistant.answer(paraphrase, None)[0].ids == wanted.ids
 
 
+def _class(edge) -> str:
+    return edge.evidence[0].evidence_class
+
+
+def _date(edge) -> str:
+    return edge.evidence[0].date or ""
+
+
+@pytest.mark.parametrize(
+    ("question", "counted"),
+    [
+        ("How many relations have evidence class company filing?", lambda edge: _class(edge) == "company_filing"),
+        ("How many edges are widely reported?", lambda edge: _class(edge) == "widely_reported"),
+        ("How many relations have no date?", lambda edge: not _date(edge)),
+        ("number of relations dated 2025-11", lambda edge: _date(edge) == "2025-11"),
+        ("How many deals were signed in 2024?", lambda edge: _date(edge).startswith("2024")),
+        ("How many investments are there?", lambda edge: edge.kind == "invests_in"),
+        ("How many partnerships are there?", lambda edge: edge.kind == "partners_with"),
+        ("number of supplies_equipment edges", lambda edge: edge.kind == "supplies_equipment"),
+        ("How many supply relations are there?", lambda edge: edge.is_supply),
+        ("How many relations does NVIDIA have?", lambda edge: "nvidia" in (edge.source, edge.target)),
+        ("How many edges run from TSMC to NVIDIA?", lambda edge: (edge.source, edge.target) == ("tsmc", "nvidia")),
+        ("How many relations have a confidence of at least 0.8?", lambda edge: edge.confidence >= 0.8),
+        ("Wie viele Beziehungen beruhen auf einer Pressemitteilung?", lambda edge: "announcement" in _class(edge)),
+        ("¿Cuántas relaciones tienen fecha?", _date),
+    ],
+)
+def test_relations_are_counted(assistant, graph, question, counted):
+    answer, _ = assistant.answer(question, None)
+    assert answer.value == sum(1 for edge in graph.edges if counted(edge))
+
+
+def test_listed_relations_are_edges(assistant):
+    answer, _ = assistant.answer("Which relations are there between Amazon and Anthropic?", None)
+    assert set(answer.ids) == {"amazon.provides_compute_to.anthropic", "amazon.invests_in.anthropic"}
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("What percentage of all relations rests on a company announcement?", 100 * 97 / 162),
+        ("How many different kinds of relations are there?", 12),
+        ("How many more relations come from company announcements than from company filings?", 57),
+        ("What is the confidence of the link from Foxconn to Amazon?", 0.6),
+        ("Does the link from Foxconn to Amazon come from a company filing?", 0),
+        ("How many links are there between ASML and OpenAI?", 3),
+        ("What is the average number of products of the Taiwanese companies?", 3),
+        ("How many more products does Shin-Etsu have than Micron?", 2),
+    ],
+)
+def test_figures_of_relations_and_products(assistant, question, value):
+    answer, _ = assistant.answer(question, None)
+    assert answer.value == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("question", "companies"),
+    [
+        ("Which suppliers of Microsoft have a deal dated November 2025?", {"iren", "lambda"}),
+        ("suppliers of Meta by company filing", {"arista", "coreweave", "wiwynn"}),
+        ("Mit welchen Firmen hat NVIDIA eine Partnerschaft?", {"eaton", "schneider", "vertiv"}),
+        ("Who offers both etch systems and wafer cleaning systems?", {"lam", "tel"}),
+        (
+            "companies with at least five products",
+            {"applied_materials", "nvidia", "samsung", "shin_etsu", "tel"},
+        ),
+        ("Which company has the most products?", {"nvidia"}),
+    ],
+)
+def test_companies_are_chosen_by_links_and_number_of_products(assistant, question, companies):
+    answer, _ = assistant.answer(question, None)
+    assert set(answer.ids) == companies
+
+
+def test_a_time_without_a_noun_of_links_is_not_taken_for_that_of_links(assistant):
+    answer, _ = assistant.answer("Which companies supplied Intel before 2010?", None)
+    assert answer.query is None
+
+
+async def test_reply_about_relations_has_edges_and_no_companies(client):
+    reply = (await _ask(client, "Which relations are dated 2024?")).json()
+    assert reply["companies"] == []
+    assert len(reply["edges"]) == len(reply["citations"]) == 3
+    assert reply["query"]["rows"]["kind"] == "relation"
+
+
 def test_only_supplier_is_the_only_one(assistant, graph):
     answer, _ = assistant.answer("Which companies have NVIDIA as their only supplier?", None)
     suppliers: dict[str, set[str]] = {}

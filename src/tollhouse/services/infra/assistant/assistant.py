@@ -1,6 +1,6 @@
 """Questions in plain words, `POST /api/infra/chat`: read as a query on the graph, answered with citations."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from tollhouse.questions.answering import Answer, Engine
 from tollhouse.questions.conversation import Conversations
 from tollhouse.questions.grounding import Reference
 from tollhouse.questions.query import Query
-from tollhouse.services.infra.assistant.dataset import GraphDataset
+from tollhouse.services.infra.assistant.dataset import RELATION, GraphDataset
 from tollhouse.services.infra.company import Edge, EvidenceClass
 from tollhouse.services.infra.supply_graph import SupplyGraph, load_supply_graph
 
@@ -40,6 +40,8 @@ class Citation(Struct, frozen=True):
 
 class ChatReply(Struct, frozen=True):
     """An answer from the graph. `companies` are ids; `query` is null if the question was not understood.
+
+    Of a question about relations themselves the answer is `edges`, and `companies` is empty.
 
     `value` is the number that was asked for, 1 and 0 for yes and no, percent for a share; null if there is none.
     `names` are the names that were asked for: of countries, categories, tickers.
@@ -86,6 +88,7 @@ class Assistant:
 
     def __init__(self, graph: SupplyGraph) -> None:
         self.engine = Engine(GraphDataset(graph))
+        self.edges: Mapping[str, Edge] = {edge.id: edge for edge in graph.edges}
 
     def answer(self, message: str, before: Query | None) -> tuple[Answer, Query | None]:
         """The answer, and the query to remember."""
@@ -142,17 +145,20 @@ class AssistantEndpoints:
         conversation_id = self._conversations.encode(AssistantMemory(query))
         if len(conversation_id) > LONGEST_ID:
             conversation_id = self._conversations.encode(AssistantMemory(None))
-        return _reply(answer, conversation_id)
+        return _reply(answer, conversation_id, self._assistant.edges)
 
 
-def _reply(answer: Answer, conversation_id: str) -> ChatReply:
+def _reply(answer: Answer, conversation_id: str, by_edge_id: Mapping[str, Edge]) -> ChatReply:
     chains: list[tuple[Edge, ...]] = [link if isinstance(link, tuple) else (link,) for link in answer.links]
+    is_of_edges = answer.kind == RELATION
+    if is_of_edges:
+        chains = [(by_edge_id[edge_id],) for edge_id in answer.ids]
     by_id = {"+".join(edge.id for edge in chain): chain for chain in chains}
     cited = [(reference, by_id[reference.id]) for reference in answer.citations if reference.id in by_id]
     return ChatReply(
         reply=answer.text,
         value=answer.value,
-        companies=answer.ids,
+        companies=() if is_of_edges else answer.ids,
         names=answer.names,
         edges=tuple(dict.fromkeys(edge for chain in chains for edge in chain))[:MAX_CITATIONS],
         citations=tuple(_citation(reference, chain) for reference, chain in cited[:MAX_CITATIONS]),

@@ -36,6 +36,10 @@ _SEPARATORS = re.compile(r"\s*(?:,|&|/|\()\s*")
 _ENDINGS = re.compile(r"(?:(?:ies|y)|(?:ings?|ers?|ed|e)?s?)$")
 CAVEAT = "This rests on the supply edges known here; a slot counts as sole-sourced when no other supplier is on file."
 
+# The kinds of rows.
+COMPANY, RELATION = "company", "relation"
+# What leads from an edge to its companies: to both, to the one that supplies, to the one that is supplied.
+_ENDS = ("end", "source", "target")
 _VERBS: dict[Kind, str] = {
     "supplies_material": "supplies material to",
     "supplies_equipment": "supplies equipment to",
@@ -77,7 +81,7 @@ def declaration() -> Declaration:
 
 
 class GraphDataset(Dataset):
-    """Companies with their attributes, and the edges between them as relations."""
+    """Companies with their attributes, and the edges between them, as relations and as rows of their own."""
 
     quotes = False
 
@@ -86,15 +90,17 @@ class GraphDataset(Dataset):
         self.graph = graph
 
     def rows(self, kind: str) -> Sequence[Any]:
-        return self.graph.companies
+        return self.graph.edges if kind == RELATION else self.graph.companies
 
     def id(self, kind: str, row: Any) -> str:
         return str(row.id)
 
     def label(self, kind: str, row: Any) -> str:
-        return str(row.name)
+        return self._stated(row) if kind == RELATION else str(row.name)
 
     def values(self, kind: str, row: Any, attribute: str) -> Values:
+        if kind == RELATION:
+            return self._edge_values(row, attribute)
         if attribute == "region":
             return parts_of_world()[country_by_code(row.country).name]
         if attribute == "product":
@@ -104,15 +110,36 @@ class GraphDataset(Dataset):
         value = getattr(row, attribute)
         return () if value is None else (value,)
 
+    def _edge_values(self, edge: Edge, attribute: str) -> Values:
+        if attribute == "type":
+            return (edge.kind,)
+        if attribute == "flow":
+            return ("along supply",) if edge.is_supply else ()
+        if attribute == "evidence":
+            return tuple(evidence.evidence_class for evidence in edge.evidence)
+        if attribute == "date":
+            return tuple(_moment(evidence.date) for evidence in edge.evidence if evidence.date)
+        if attribute == "confidence":
+            return (edge.confidence,)
+        return (*((edge.product,) if edge.product else ()), *edge.slots)
+
     def display(self, attribute: str, value: Scalar | datetime) -> str:
         if attribute == "country":
             return country_by_code(str(value)).name
+        if attribute in ("type", "evidence"):
+            return str(value).replace("_", " ")
+        if isinstance(value, datetime):
+            return f"{value:%Y-%m}"
         return self.graph.category(str(value)).name if attribute == "category" else super().display(attribute, value)
 
     def reference(self, kind: str, row: Any) -> Reference | None:
-        return None
+        return self.link_reference("", row) if kind == RELATION else None
 
     def related(self, relation: str, row: Any) -> Iterator[tuple[Any, Any]]:
+        if relation in _ENDS:
+            for end in _ENDS[1:] if relation == "end" else (relation,):
+                yield self.graph.company(getattr(row, end)), row
+            return
         if relation == "dependence":
             yield from self._dependants(row)
             return
@@ -134,9 +161,9 @@ class GraphDataset(Dataset):
         edge = cast("Edge", link)
         if attribute == "input":
             return (_INPUTS[edge.kind],) if edge.kind in _INPUTS else ()
-        if attribute == "date":
-            return tuple(_moment(evidence.date) for evidence in edge.evidence if evidence.date)
-        return (*((edge.product,) if edge.product else ()), *edge.slots, *self.graph.company(edge.source).products)
+        if attribute != "product":
+            return self._edge_values(edge, attribute)
+        return (*self._edge_values(edge, attribute), *self.graph.company(edge.source).products)
 
     def link_reference(self, relation: str, link: Any) -> Reference:
         """An edge, or a chain of edges, in words."""
@@ -146,11 +173,14 @@ class GraphDataset(Dataset):
             text = " → ".join((*names, self.graph.company(edges[-1].target).name))
             return Reference("+".join(edge.id for edge in edges), text, None)
         edge = edges[0]
+        evidence = edge.evidence[0]
+        return Reference(edge.id, f"{self._stated(edge)} ({_EVIDENCE[evidence.evidence_class]})", evidence.url)
+
+    def _stated(self, edge: Edge) -> str:
+        """An edge in words, without its evidence."""
         about = f": {edge.product}" if edge.product else ""
         ends = self.graph.company(edge.source).name, self.graph.company(edge.target).name
-        evidence = edge.evidence[0]
-        text = f"{ends[0]} {_VERBS[edge.kind]} {ends[1]}{about} ({_EVIDENCE[evidence.evidence_class]})"
-        return Reference(edge.id, text, evidence.url)
+        return f"{ends[0]} {_VERBS[edge.kind]} {ends[1]}{about}"
 
     def names(self) -> Iterator[Named]:
         for company in self.graph.companies:
@@ -196,7 +226,7 @@ class GraphDataset(Dataset):
         return {_stem(word) for phrase in declared for word in phrase.split()}
 
     def texts(self, kind: str) -> Mapping[str, str]:
-        return self._texts
+        return self._texts if kind == COMPANY else {}
 
     @cached_property
     def _texts(self) -> dict[str, str]:
@@ -222,6 +252,8 @@ class GraphDataset(Dataset):
         return self._chokepoints(rows[0] if rows else (), limit or USUAL_RANKS)
 
     def profile(self, kind: str, row: Any) -> str:
+        if kind == RELATION:
+            return ""
         company = cast("Company", row)
         listing = (
             f"listed as {company.ticker} ({company.exchange})" if company.ticker else f"listing: {company.listing}"
