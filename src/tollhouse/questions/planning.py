@@ -101,10 +101,13 @@ def _fits(query: Query, linker: Linker) -> bool:
     needed = [rows.order.by for rows in every if rows.order is not None]
     measure = getattr(query, "measure", None)
     needed += [name for name in (getattr(measure, "attribute", None), getattr(measure, "base", None)) if name]
-    needed += [name for name in (getattr(query, "by", None), getattr(query, "attribute", None)) if name]
+    # Values are shown and grouped by of attributes alone, not of how many of something there are.
+    shown = [name for name in (getattr(query, "by", None), getattr(query, "attribute", None)) if name]
     kind = every[0].kind if every else ""
-    return all(_has(linker, kind, name) for name in needed) and all(
-        _is_of(linker, rows.kind, rows.where) for rows in every
+    return (
+        all(_has(linker, kind, name) for name in needed)
+        and all(name == "id" or linker.attribute_named(kind, name) is not None for name in shown)
+        and all(_is_of(linker, rows.kind, rows.where) for rows in every)
     )
 
 
