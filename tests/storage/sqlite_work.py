@@ -15,6 +15,10 @@ class SqliteWork:
         self._engine = engine
         event.listen(engine, "connect", self._follow)
 
+    def follow(self, driver: Any) -> None:
+        """Count the steps of a connection that no engine opened, too."""
+        driver.set_progress_handler(self._count, GRAIN)
+
     def end(self) -> None:
         event.remove(self._engine, "connect", self._follow)
 

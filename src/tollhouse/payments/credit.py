@@ -9,7 +9,6 @@ from tollhouse.money import usd
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import (
     REVENUE,
-    REVERSAL,
     Insufficient,
     ReservationGoneError,
     Reserved,
@@ -128,8 +127,7 @@ async def claim(  # noqa: PLR0913, PLR0917 - what identifies a call, and what it
 async def agent_balance(ledger: Ledger, agent_id: str) -> AgentBalance:
     """An agent's deposits, spending and balance."""
     account = await ledger.account(agent_account(agent_id))
-    reversals = await ledger.transfers(REVERSAL, 0.0)
-    reversed_micros = sum(transfer.amount_micros for transfer in reversals if transfer.debit == account.name)
+    reversed_micros = await ledger.reversed_micros(account.name)
     return AgentBalance(
         balance_micros=account.balance_micros,
         reserved_micros=account.reserved_micros,

@@ -276,6 +276,10 @@ class Ledger:
         """The state of an account; all zeros if it was never used."""
         return await self._store.account(name)
 
+    async def reversed_micros(self, name: str) -> int:
+        """What was taken back from an account, whose deposits a chain reorganization removed."""
+        return await self._store.reversed_micros(name)
+
     async def find(self, transfer_id: str) -> Transfer | None:
         """The transfer with that id, and its state."""
         return await self._store.find(transfer_id)

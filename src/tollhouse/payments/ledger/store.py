@@ -14,6 +14,7 @@ from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     NAMES,
     REVENUE,
+    REVERSAL,
     AccountState,
     LedgerCommand,
     LedgerEntry,
@@ -53,6 +54,10 @@ class Store(ABC):
     owner: int
     period = "CAST(t.at / $5 AS BIGINT)"
     """The number of the period of $5 seconds that holds a transfer's time, in the database's dialect."""
+    among = "t.seq IN ({numbers})"
+    """Transfers by their numbers, so written that the database looks them up instead of testing all."""
+    paid_from = "t.debit = $1 AND t.seq >= {number}"
+    """What the account $1 paid from a number on, so written that the database uses the index of both columns."""
 
     @abstractmethod
     async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
@@ -82,6 +87,10 @@ class Store(ABC):
         """The state of an account; all zeros if it was never used."""
         rows = await self._read(f"{ACCOUNT} WHERE name = $1", name)
         return AccountState(*rows[0]) if rows else AccountState(name)
+
+    async def reversed_micros(self, name: str) -> int:
+        """What was taken back from an account, whose deposits a chain reorganization removed."""
+        return int((await self._read(_REVERSED, name))[0][0])
 
     async def find(self, transfer_id: str) -> Transfer | None:
         """The transfer with that id."""
@@ -116,11 +125,13 @@ class Store(ABC):
         """The newest transfers, of one account or of all, newest first."""
         if account is None:
             return await self._transfers("ORDER BY t.seq DESC LIMIT $1", limit)
-        return await self._transfers(_NEWEST_OF_ACCOUNT, account, limit)
+        newest = self.among.format(numbers=_NEWEST_OF_ACCOUNT)
+        return await self._transfers(f"WHERE {newest} ORDER BY t.seq DESC LIMIT $2", account, limit)
 
     async def spending(self, account: str, kind: str, since: float) -> list[Spending]:
         """What an account paid by transfers of a kind that were made at or after `since`, by day and memo."""
-        query = _SPENDING.format(period=self.period)
+        paid = self.paid_from.format(number=_FIRST_IN_TIME)
+        query = self._by_number(_SPENDING.format(period=self.period, paid=paid))
         rows = await self._read(query, account, kind, since, FOREVER, SECONDS_PER_DAY)
         return [
             Spending(day, msgspec.json.decode(memo) if memo else None, count, amount)
@@ -129,10 +140,16 @@ class Store(ABC):
 
     async def pending(self) -> list[LedgerEntry]:
         """Every open reservation of any process."""
-        return [entry_from_row(row) for row in await self._read(f"{ENTRY} WHERE o.seq IS NOT NULL")]
+        chosen = self.among.format(numbers="SELECT seq FROM open_reservation")
+        return [entry_from_row(row) for row in await self._read(self._by_number(f"{ENTRY} WHERE {chosen}"))]
 
     async def _transfers(self, where: str, *values: object) -> list[Transfer]:
-        return [entry_from_row(row).transfer for row in await self._read(f"{ENTRY} {where}", *values)]
+        query = self._by_number(f"{ENTRY} {where}")
+        return [entry_from_row(row).transfer for row in await self._read(query, *values)]
+
+    def _by_number(self, query: str) -> str:
+        """The query, so written that the rows beside each transfer are found by its number."""
+        return query
 
 
 # A transfer's row, as `entry_from_row` decodes it.
@@ -142,10 +159,8 @@ ENTRY = """SELECT t.seq, t.id, t.debit, t.credit, coalesce(r.amount, t.amount), 
 ACCOUNT = "SELECT name, balance, reserved, total_in, total_out, posted_count, last_at FROM account"
 RESPONSE = "SELECT k.seq, k.head, b.body, k.fingerprint, k.at FROM kept k JOIN kept_body b ON b.hash = k.hash"
 NEXT_SEQ = "SELECT coalesce(max(seq), 0) + 1 FROM transfer"
-_NEWEST_OF_ACCOUNT = """WHERE t.seq IN (
-    SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
-    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got)
-    ORDER BY t.seq DESC LIMIT $2"""
+_NEWEST_OF_ACCOUNT = """SELECT seq FROM (SELECT seq FROM transfer WHERE debit = $1 ORDER BY seq DESC LIMIT $2) AS paid
+    UNION SELECT seq FROM (SELECT seq FROM transfer WHERE credit = $1 ORDER BY seq DESC LIMIT $2) AS got"""
 
 _KINDS = """WITH RECURSIVE known(kind) AS (SELECT min(kind) FROM transfer UNION ALL
     SELECT (SELECT min(kind) FROM transfer WHERE kind > known.kind) FROM known WHERE known.kind IS NOT NULL)
@@ -157,8 +172,15 @@ _BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, {_SUM}, count(*) {_COUNTED}
     AND (t.credit = $1 OR t.debit = $1) GROUP BY 1, 2 ORDER BY 1, 2"""
 _BY_PAYER = f"""SELECT t.debit, {_SUM}, count(*) {_COUNTED} AND t.credit = $1
     GROUP BY t.debit ORDER BY 2 DESC, 1 LIMIT $5"""
-_SPENDING = f"""SELECT {{period}}, t.memo, count(*), {_SUM} {_COUNTED} AND t.debit = $1
-    GROUP BY 1, 2 ORDER BY 1"""
+# Found by account: by kind, those of all accounts would be read. Transfers are numbered as they are made, by whatever
+# process: those of a time have no smaller number than the first of the hour before.
+_FIRST_IN_TIME = "(SELECT seq FROM transfer WHERE kind = $2 AND at >= $3 - 3600.0 ORDER BY at LIMIT 1)"
+_SPENDING = f"""SELECT {{period}}, t.memo, count(*), {_SUM} FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+    WHERE {{paid}} AND t.kind || '' = $2 AND t.at >= $3 AND t.at < $4 AND (NOT t.is_reservation OR r.state = 'posted')
+    GROUP BY 1, 2 ORDER BY 1"""  # noqa: S608 - constants
+# The index is of rows with this very condition.
+_REVERSED = f"""SELECT CAST(coalesce(sum(amount), 0) AS BIGINT) FROM transfer
+    WHERE kind = '{REVERSAL}' AND debit = $1"""  # noqa: S608 - a constant
 
 # The state of every account derived from the transfers; the last column is the sum of its reversals.
 DERIVED = """SELECT name,
