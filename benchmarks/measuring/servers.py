@@ -15,7 +15,7 @@ import psutil
 
 BIN = Path(sys.executable).parent
 STOP_WITHIN_SECONDS = 10.0
-START_WITHIN_SECONDS = 30.0
+START_WITHIN_SECONDS = 120.0
 POLL_SECONDS = 0.01
 
 Headers = Mapping[str, str]

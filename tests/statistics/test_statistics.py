@@ -1,9 +1,11 @@
 """Statistics of calls: what is counted, stored by several processes, summed, shortened and deleted."""
 
+import asyncio
 import os
 
 import pytest
 
+from tests.waiting import stop, until
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.statistics import store
@@ -198,3 +200,38 @@ async def test_check_result_is_that_of_the_last_process(database, at):
     last = await one.last_check("ledger")
     assert last is not None
     assert (last.at, last.result["count"]) == (NOON + 5, 2)
+
+
+@pytest.mark.both_databases
+async def test_many_callers_are_stored_less_often_and_none_is_lost(database, at, monkeypatch):
+    """The calls themselves are stored at once, and so are a key's when its usage is read."""
+    monkeypatch.setattr("tollhouse.statistics.statistics.FLUSH_SECONDS", 0.01)
+    monkeypatch.setattr("tollhouse.statistics.statistics.CALLERS_PER_SECOND", 0.01)
+    statistics = statistics_of(database)
+
+    async def stored() -> tuple[int, int]:
+        async with database.reading() as connection:
+            points = await store.totals(connection, MINUTE, 0, int(NOON) + HOUR, "total")
+            callers = await store.top_callers(connection, DAY, 0, 10)
+        return sum(point.requests for point in points), sum(caller.requests for caller in callers)
+
+    async def are_counted(calls: int) -> bool:
+        return (await stored())[0] == calls
+
+    running = asyncio.create_task(statistics.run())
+    statistics.recorder.record(call())
+    await until(lambda: are_counted(1))
+    for moment in (NOON, NOON + 30):
+        at(moment)
+        statistics.recorder.record(call(subject="key_2"))
+        statistics.recorder.record(call())
+        await until(lambda moment=moment: are_counted(3 if moment == NOON else 5))
+    assert await stored() == (5, 1)
+    statistics.recorder.totals()
+    assert [day.requests for day in await statistics.usage_by_day("key_1")] == [3]
+    assert await stored() == (5, 5)
+    statistics.recorder.record(call())
+    await until(lambda: are_counted(6))
+    await stop(running)
+    await statistics.flush()
+    assert await stored() == (6, 6)

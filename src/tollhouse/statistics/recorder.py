@@ -173,10 +173,10 @@ class Recorder:
         cell.seconds += seconds
         cell.buckets[bisect_left(BOUNDS, seconds)] += 1
 
-    def take(self) -> list[Counted]:
-        """What was counted since the last time, by minute."""
-        if self._current.cells:
-            self._finish_minute()
+    def take(self, *, with_callers: bool = True) -> list[Counted]:
+        """What was counted since the last time, by minute. Callers of the current minute may stay for the next time."""
+        if self._current.cells or (with_callers and self._current.callers):
+            self._finish_minute(with_callers=with_callers)
         taken, self._finished = self._finished, []
         return taken
 
@@ -194,17 +194,20 @@ class Recorder:
     def totals(self) -> dict[Key, Latencies]:
         """Every call since the process started."""
         if self._current.cells:
-            self._finish_minute()
+            self._finish_minute(with_callers=False)
         return self._totals
 
-    def _finish_minute(self) -> None:
-        for key, cell in self._current.cells.items():
+    def _finish_minute(self, *, with_callers: bool = True) -> None:
+        finished = self._current
+        for key, cell in finished.cells.items():
             total = self._totals.get(key)
             if total is None:
                 total = self._totals[key] = Latencies()
             total.add(cell)
-        self._finished.append(self._current)
+        self._finished.append(finished)
         self._open_minute()
+        if not with_callers and self._current.minute == finished.minute:
+            self._current.callers, finished.callers = finished.callers, {}
 
     def _open_minute(self) -> None:
         now, monotonic = clock.seconds(), perf_counter()
