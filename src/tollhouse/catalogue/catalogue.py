@@ -162,6 +162,22 @@ class Catalogue:
         """Epoch and revision of the index. Processes with the same value have the same items."""
         return self._shown.epoch, self._shown.revision
 
+    @property
+    def state(self) -> IndexState:
+        """What the index shows."""
+        return self._shown
+
+    async def changed_since(self, state: IndexState, at_most: int) -> list[str] | None:
+        """The ids of the items that changed since the index showed `state`, removed ones included.
+
+        None if that is not known, or if there are more than `at_most`. Raises Problem `storage-unavailable`.
+        """
+        async with self._database.reading() as connection:
+            if not await self._can_follow(connection, state, self._shown):
+                return None
+            changed = await store.changed_ids(connection, self.name, state.revision, at_most + 1)
+        return changed if len(changed) <= at_most else None
+
     def __len__(self) -> int:
         return len(self._engine)
 

@@ -140,6 +140,13 @@ async def read_changes(connection: Transaction, name: str, after: tuple[int, str
     return list(await connection.execute(query))
 
 
+async def changed_ids(connection: Transaction, name: str, after: int, limit: int) -> list[str]:
+    """The ids of items that changed after a revision, removed ones included; at most `limit` of them."""
+    item = catalogue_item.c
+    query = select(item.id).where(item.catalogue == name, item.revision > after).order_by(item.revision).limit(limit)
+    return list((await connection.execute(query)).scalars())
+
+
 async def read_prices(connection: Transaction, name: str, identities: Sequence[str]) -> list[Any]:
     """The prices of these items, the oldest of each first."""
     rows: list[Any] = []

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
+from tollhouse.catalogue.followed_items import FollowedItems
 from tollhouse.catalogue.items import Item, key
 from tollhouse.catalogue.query import CatalogueQuery
 from tollhouse.errors import Problem
@@ -27,11 +28,14 @@ _ATTRIBUTES = ("size", "material", "firmness", "cooling", "sleep_positions")
 
 
 class CatalogueCounts(Struct, frozen=True):
-    """Brands and retailers that have products, the one with most first, and the number of demonstration products."""
+    """Brands and retailers that have products, the one with most first, and the number of demonstration products.
+
+    `retailers` are numbers of products by id.
+    """
 
     revision: tuple[str, int]
     brands: tuple[str, ...]
-    retailers: tuple[RetailerCount, ...]
+    retailers: dict[str, int]
     tags: tuple[str, ...]
     demo_count: int
 
@@ -45,6 +49,8 @@ class CatalogueView:
         self.storefront = storefront
         self._retailers = retailers
         self._cached: CatalogueCounts | None = None
+        self._counted: tuple[tuple[str, int], list[RetailerCount]] | None = None
+        self._titles = FollowedItems(catalogue, _title_of)
         self._words: tuple[tuple[str, int], SearchWords] | None = None
 
     def item(self, identity: str) -> Item:
@@ -82,30 +88,28 @@ class CatalogueView:
                 for name, facet in result.facets.items()
                 if isinstance(facet, list)
             }
-            retailers = [await self._retailer(identity, count) for identity, count in counts["retailer"].items()]
-            self._cached = CatalogueCounts(
-                revision,
-                tuple(counts["brand"]),
-                tuple(retailers),
-                tuple(counts["tags"]),
-                counts["tags"].get(DEMO_TAG, 0),
-            )
+            brands, tags = tuple(counts["brand"]), tuple(counts["tags"])
+            demo_count = counts["tags"].get(DEMO_TAG, 0)
+            self._cached = CatalogueCounts(revision, brands, counts["retailer"], tags, demo_count)
         return self._cached
+
+    async def retailers(self) -> list[RetailerCount]:
+        """The retailers that have products, the one with most first, with their domains."""
+        counts = await self.counts()
+        if self._counted is None or self._counted[0] != counts.revision:
+            each = [await self._retailer(identity, count) for identity, count in counts.retailers.items()]
+            self._counted = counts.revision, each
+        return self._counted[1]
 
     async def search_words(self) -> SearchWords:
         """The words of searches, made again when the catalogue has changed."""
         counts = await self.counts()
         if self._words is None or self._words[0] != counts.revision:
-            self._words = counts.revision, await asyncio.to_thread(self._read_words, counts)
+            titles = await self._titles.current() if len(self.catalogue) <= MODELS_BELOW else []
+            retailers = {identity: self.retailer_name(identity) for identity in counts.retailers}
+            words = await asyncio.to_thread(read_search_words, counts.brands, retailers, counts.tags, titles)
+            self._words = counts.revision, words
         return self._words[1]
-
-    def _read_words(self, counts: CatalogueCounts) -> SearchWords:
-        titles: list[tuple[str, str]] = []
-        if len(self.catalogue) <= MODELS_BELOW:
-            items = self.catalogue.items(CatalogueQuery(fields=("title", "brand")))
-            titles = [(item["title"], item.get("brand") or "") for item in items]
-        retailers = {each.id: each.name for each in counts.retailers}
-        return read_search_words(counts.brands, retailers, counts.tags, titles)
 
     async def _retailer(self, identity: str, count: int) -> RetailerCount:
         """A retailer with its configured domains and those of its first products' links."""
@@ -114,6 +118,11 @@ class CatalogueView:
         linked = {urlsplit(item["affiliate_url"]).hostname or "" for item in sample.items}
         domains = sorted({*retailer.affiliate_domains, *filter(None, linked)})
         return RetailerCount(identity, retailer.display_name, count, domains)
+
+
+def _title_of(item: Item) -> tuple[str, str]:
+    """A product's title and its brand, "" without one."""
+    return item["title"], item.get("brand") or ""
 
 
 def model_of(item: Item) -> str:

@@ -145,7 +145,7 @@ class ProductEndpoints:
     @_endpoint("GET", "/api/retailers", id="listRetailers", tag="retailers")
     async def retailers(self, _request: Request[None, None]) -> RetailerList:
         """List retailers with product counts and affiliate domains."""
-        retailers = (await self._view.counts()).retailers
+        retailers = await self._view.retailers()
         return RetailerList(len(retailers), list(retailers))
 
     @_endpoint(

@@ -8,7 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
-from tollhouse.catalogue.query import CatalogueQuery, Clause, Range
+from tollhouse.catalogue.followed_items import FollowedItems
+from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.query import Clause, Range
 from tollhouse.questions.answering import Answer, Engine
 from tollhouse.questions.description import read_description
 from tollhouse.questions.normal_form import Groups, groups_of
@@ -50,11 +52,12 @@ class Described(Struct, frozen=True):
 
 
 class TableQuestions:
-    """Answers questions from the shown members of a table's rows, read again when the table has changed."""
+    """Answers questions from the shown members of a table's rows, of which the changed ones are read again."""
 
     def __init__(self, declaration: Declaration, catalogue: Catalogue) -> None:
         self._declaration = declaration
         self._catalogue = catalogue
+        self._items = FollowedItems[Item](catalogue, lambda item: item)
         self._engine: tuple[tuple[str, int], Engine] | None = None
         self._building = asyncio.Lock()
 
@@ -64,7 +67,7 @@ class TableQuestions:
         return build_vocabulary(self._declaration).examples[0]
 
     async def prepare(self) -> None:
-        """Read the rows again if they have changed."""
+        """Read the rows that have changed."""
         await self._current()
 
     async def answer(self, question: str) -> Answer:
@@ -116,11 +119,11 @@ class TableQuestions:
         async with self._building:
             revision = self._catalogue.revision
             if self._engine is None or self._engine[0] != revision:
-                self._engine = revision, await asyncio.to_thread(self._build)
+                self._engine = revision, await asyncio.to_thread(self._build, await self._items.current())
             return self._engine[1]
 
-    def _build(self) -> Engine:
-        return Engine(TableDataset(self._declaration, self._catalogue.items(CatalogueQuery())))
+    def _build(self, items: Sequence[Item]) -> Engine:
+        return Engine(TableDataset(self._declaration, items))
 
     def _sort(self, query: Open) -> str:
         order = query.rows.order
