@@ -1,10 +1,12 @@
 """Train the parser of questions: `python -m tools.train_question_parser OUT.npz GENERATED.jsonl ...`.
 
 Needs PyTorch (`pip install torch`), which nothing else here does. The plans to learn are those of labelled questions
-that the engine answers exactly: of the question files in tests/data/questions but those that measure it, of generated
-questions (files of `tools.generate_questions`, with the service in their names), and of paraphrases of the former,
-which ask the same (data/question_paraphrases.jsonl). A question that the engine does not answer exactly has the plan of
-a plainer wording (data/question_rewordings.json) if that is answered exactly, and is refused if it has no answer.
+that the engine answers exactly: of data/questions and the files in tests/data/questions but those that measure it or
+that its thresholds are chosen on, of generated questions (files of `tools.generate_questions`, with the service in
+their names), and of paraphrases of labelled questions, which ask the same (data/question_paraphrases.jsonl). A question
+that the engine does not answer exactly has the plan of a plainer wording (data/question_rewordings.json) if that is
+answered exactly, and is refused if it has no answer. Queries that the engine's grammar cannot read yet are made with
+their questions by `question_generator.forms`.
 """
 
 import asyncio
@@ -13,6 +15,8 @@ import math
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,23 +32,24 @@ from tollhouse.questions.evaluation import REFUSE, LabelledQuestion, outcome
 from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS
 from tollhouse.questions.parser_input import FEATURES, UNKNOWN, VALUE, ParserInput, letters, parser_input
-from tollhouse.questions.plans import GRAMMAR, NAMES, NoPlan, Token, encode, following, key
+from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, encode, following, key
 from tollhouse.questions.query import Query, Refusal
 from tollhouse.questions.years import with_years
 from tollhouse.services.defense.chat.snapshot import bundled_engine
 from tollhouse.services.infra.assistant.assistant import bundled_assistant
 from tollhouse.vectors import text_vectors
+from tools.question_generator import forms
 
-QUESTIONS = Path("tests/data/questions")
+QUESTIONS = (Path("tests/data/questions"), Path(__file__).parent / "data" / "questions")
 PARAPHRASES = Path(__file__).parent / "data" / "question_paraphrases.jsonl"
 REWORDINGS = Path(__file__).parent / "data" / "question_rewordings.json"
-MEASURED = "_eighth"
-"""The files of this name measure the parser and are not learned from."""
+HELD_OUT = ("_development", "_ninth")
+"""The files of these names choose thresholds or measure the parser, and are not learned from."""
 
-STEPS, BATCH, RATE, DROPOUT = 4000, 48, 1.2e-3, 0.18
+STEPS, BATCH, RATE, DROPOUT = 6500, 48, 1.2e-3, 0.18
 WIDTH, INNER, BLOCKS = 160, 320, 2
-# Shares of generated, labelled and paraphrased questions in a batch.
-SHARES = (0.25, 0.3, 0.45)
+# Shares of generated, labelled, paraphrased and formed questions in a batch.
+SHARES = (0.04, 0.43, 0.47, 0.06)
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
 FORGOTTEN, INSERTED = 0.12, 0.15
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
@@ -74,16 +79,18 @@ class Case(Struct):
 def main() -> int:
     out, generated = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
     torch.set_num_threads(1)
-    pools: list[list[Example]] = [[], [], []]
+    pools: list[list[Example]] = [[] for _ in SHARES]
     for service, engine in (("infra", bundled_assistant().engine), ("defense", asyncio.run(bundled_engine()))):
-        files = [file for file in sorted(QUESTIONS.glob(f"{service}*.jsonl")) if MEASURED not in file.stem]
+        every = sorted(file for folder in QUESTIONS for file in folder.glob(f"{service}*.jsonl"))
+        files = [file for file in every if not file.stem.endswith(HELD_OUT)]
         labelled = [case for file in files for case in _cases(engine, file)]
         known = {case.id: case for case in labelled}
         own = [file for file in generated if service in file.stem]
         pools[0] += _examples(engine, (case for file in own for case in _cases(engine, file)))
         pools[1] += _examples(engine, labelled)
         pools[2] += _examples(engine, _paraphrased(service, known))
-    print(f"{[len(pool) for pool in pools]} generated, labelled and paraphrased questions", file=sys.stderr)
+        pools[3] += _examples(engine, (Case("", text, None, query) for text, query in forms.cases(service, engine)))
+    print(f"{[len(pool) for pool in pools]} generated, labelled, paraphrased and formed questions", file=sys.stderr)
     weights = _train(pools)
     _write(weights, out)
     return 0
@@ -119,6 +126,7 @@ def _paraphrased(service: str, known: Mapping[str, Case]) -> Iterator[Case]:
 
 
 def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
+    """What to learn of the cases that have a plan and are not too long for the network."""
     for case in cases:
         corrections = next(engine.linker.spellings(case.text), (0.0, ()))[1]
         dataset = engine.dataset
@@ -129,8 +137,18 @@ def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
             tokens = encode(case.right, question.leaves, case.before)
         except NoPlan:
             continue
+        # A batch has a place for a word that is put in.
+        if len(question.features) >= MOST_PLACES or len(tokens) > MOST_STEPS:
+            continue
+        if not all(_is_ordered(leaf, question) for name, leaf in pairwise(tokens) if name in ORDERING):
+            continue
         is_function = [bool(item.meanings) and item.meanings[0].role == "function" for item in linked.items]
         yield Example(question, _places(tokens, question.leaves), _symbols(tokens), is_function)
+
+
+def _is_ordered(leaf: Token, question: ParserInput) -> bool:
+    is_attribute = isinstance(leaf, Leaf) and leaf.type == "attribute"
+    return not is_attribute or question.leaves.index(leaf) in question.ordered
 
 
 def _places(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> list[str | list[int]]:
@@ -187,7 +205,7 @@ class Network(nn.Module):
         super().__init__()
         self.emb = nn.EmbeddingBag(FEATURES + 1, WIDTH, mode="sum", padding_idx=FEATURES)
         self.shape = nn.EmbeddingBag(FEATURES + 1, WIDTH, mode="mean", padding_idx=FEATURES)
-        self.word = nn.Linear(text_vectors().dimensions, WIDTH, bias=False)
+        self.word, self.leafw = (nn.Linear(text_vectors().dimensions, WIDTH, bias=False) for _ in range(2))
         self.pos, self.dpos = (nn.Parameter(torch.randn(n, WIDTH) * 0.1) for n in (MOST_PLACES, MOST_STEPS))
         self.enc = nn.ModuleList(Block(cross=False) for _ in range(BLOCKS))
         self.dec = nn.ModuleList(Block(cross=True) for _ in range(BLOCKS))
@@ -227,11 +245,10 @@ class Network(nn.Module):
         return torch.log_softmax(every, -1)
 
     def _leaves(self, batch: Mapping[str, Any], memory: Any) -> Any:
-        size, count = batch["leaf_items"].shape
-        every = torch.cat([memory, self.implied.expand(size, 1, -1)], 1)
-        said = torch.gather(every, 1, _wide(batch["leaf_items"]))
-        features = self.emb(batch["leaf_features"].view(size * count, -1)).view(size, count, -1)
-        return self.leaf(said) + self.leaff(features)
+        size = len(memory)
+        said = self.leaf(torch.cat([memory, self.implied.expand(size, 1, -1)], 1))
+        kinds = self.leaff(self.emb(batch["kind_features"])) + self.leafw(batch["kind_vectors"])
+        return torch.gather(said, 1, _wide(batch["leaf_items"])) + functional.embedding(batch["leaf_kinds"], kinds)
 
 
 def _wide(places: Any) -> Any:
@@ -249,7 +266,7 @@ def _batch(examples: Sequence[Example], randomly: random.Random) -> dict[str, An
         "is_shown": np.zeros((size, places), np.float32),
         "is_item": np.zeros((size, places), bool),
         "leaf_items": np.zeros((size, count), np.int64),
-        "leaf_features": np.full((size, count, MOST_LEAF), FEATURES),
+        "leaf_kinds": np.zeros((size, count), np.int64),
         "last_name": np.full((size, steps), len(NAMES)),
         "last_leaf": np.full((size, steps), count),
         "symbols": np.zeros((size, steps), np.int64),
@@ -257,9 +274,14 @@ def _batch(examples: Sequence[Example], randomly: random.Random) -> dict[str, An
         "right": np.zeros((size, steps, len(NAMES) + count), bool),
         "is_step": np.zeros((size, steps), bool),
     }
+    kinds: dict[tuple[tuple[int, ...], str], int] = {((), ""): 0}
     for row, example in enumerate(examples):
         at = _fill_items({name: array[row] for name, array in arrays.items()}, example, randomly)
-        _fill_steps({name: array[row] for name, array in arrays.items()}, example, at, places)
+        _fill_steps({name: array[row] for name, array in arrays.items()}, example, at, places, kinds)
+    arrays["kind_features"] = np.full((len(kinds), MOST_LEAF), FEATURES)
+    for (features, _), number in kinds.items():
+        arrays["kind_features"][number, : len(features)] = features
+    arrays["kind_vectors"] = np.stack([_vector(words) for _, words in kinds])
     return {name: torch.from_numpy(array).to(_DEVICE) for name, array in arrays.items()}
 
 
@@ -291,27 +313,45 @@ def _fill_item(row: Mapping[str, Any], place: int, features: Sequence[int], said
     row["is_item"][place] = True
     if said:
         row["letters"][place, : len(shape[:MOST_LETTERS])] = shape[:MOST_LETTERS]
-        row["vectors"][place] = text_vectors().embed([said])[0]
+        row["vectors"][place] = _vector(said)
         row["is_shown"][place] = 1
 
 
-def _fill_steps(row: Mapping[str, Any], example: Example, at: Sequence[int], places: int) -> None:
+def _fill_steps(
+    row: Mapping[str, Any],
+    example: Example,
+    at: Sequence[int],
+    places: int,
+    kinds: dict[tuple[tuple[int, ...], str], int],
+) -> None:
+    """Write the leaves and the steps of an example. Leaves of the same features and words are one of `kinds`."""
     leaves = example.question.leaves
     for place, leaf in enumerate(leaves):
         row["leaf_items"][place] = places if leaf.item == IMPLIED else at[leaf.item]
-        features = example.question.leaf_features[place][:MOST_LEAF]
-        row["leaf_features"][place, : len(features)] = features
+        kind = example.question.leaf_features[place][:MOST_LEAF], example.question.leaf_words[place]
+        row["leaf_kinds"][place] = kinds.setdefault(kind, len(kinds))
     for step, right in enumerate(example.steps):
         rules = GRAMMAR[_SYMBOLS[example.symbols[step]]]
         row["is_step"][step], row["symbols"][step] = True, example.symbols[step]
         row["allowed"][step, : len(NAMES)] = [name in rules for name in NAMES]
-        row["allowed"][step, len(NAMES) : len(NAMES) + len(leaves)] = [f"@{leaf.type}" in rules for leaf in leaves]
+        before = example.steps[step - 1] if step else ""
+        is_ordering = isinstance(before, str) and before in ORDERING
+        row["allowed"][step, len(NAMES) : len(NAMES) + len(leaves)] = [
+            f"@{leaf.type}" in rules
+            and (not is_ordering or leaf.type != "attribute" or place in example.question.ordered)
+            for place, leaf in enumerate(leaves)
+        ]
         row["right"][step, [NAMES.index(right)] if isinstance(right, str) else [len(NAMES) + n for n in right]] = True
         if step + 1 < len(example.steps):
             if isinstance(right, str):
                 row["last_name"][step + 1] = NAMES.index(right)
             else:
                 row["last_leaf"][step + 1] = right[0]
+
+
+@lru_cache(maxsize=100_000)
+def _vector(text: str) -> Any:
+    return text_vectors().embed([text])[0]
 
 
 def _common_words() -> tuple[str, ...]:

@@ -183,6 +183,40 @@ def test_groups_count_and_measure(tables):
     assert [side.name for side in tables.run(Groups(Rows("book"), "shelf", at_least=2)).sides] == ["science"]
 
 
+def _containing(word: str) -> Rows:
+    return Rows("book", Test("text", "contains", (word,)))
+
+
+def test_groups_that_other_rows_have_or_do_not_have(tables):
+    rivers, moons = _containing("rivers"), _containing("moon")
+    both = tables.run(Groups(rivers, "shelf", also=moons))
+    assert [(side.name, side.value) for side in both.sides] == [("science", 1)]
+    assert [BOOKS[place].id for place in both.places] == ["tides"]
+    assert [side.name for side in tables.run(Groups(rivers, "shelf", without=moons)).sides] == ["maps"]
+    assert tables.run(Groups(Rows("book"), "shelf", without=moons, counts=True)).value == 2
+    assert tables.run(Groups(Rows("book"), "shelf", also=rivers, without=moons, counts=True)).value == 1
+    largest = tables.run(Groups(Rows("book"), "shelf", Measure("sum", "pages"), also=rivers, limit=1))
+    assert [(side.name, side.value) for side in largest.sides] == [("maps", 300)]
+    none = tables.run(Groups(moons, "shelf", without=rivers))
+    assert (none.sides, none.total) == ((), 0)
+
+
+def test_mean_of_groups(tables):
+    assert tables.run(Groups(Rows("book"), "shelf", mean=True)).value == pytest.approx(4 / 3)
+    assert tables.run(Groups(Rows("book"), "shelf", Measure("sum", "pages"), mean=True)).value == 270
+    assert tables.run(Groups(Rows("book"), "shelf", mean=True, at_least=2)).value == 2
+    assert tables.run(Groups(Rows("book", _id("none")), "shelf", mean=True)).value is None
+
+
+def test_whether_every_row_is_so(tables):
+    long = Rows("book", Test("pages", "at_least", (120.0,)))
+    is_so = tables.run(Share(long, _containing("rivers"), is_every=True))
+    assert (is_so.value, [BOOKS[place].id for place in is_so.places]) == (1, ["atlas", "tides"])
+    is_not = tables.run(Share(_containing("rivers"), long, is_every=True))
+    assert (is_not.value, [BOOKS[place].id for place in is_not.places]) == (0, ["moon"])
+    assert tables.run(Share(long, Rows("book", _id("none")), is_every=True)).value == 0
+
+
 def test_compare_share_and_existence(tables):
     science, maps = (Rows("book", Test("shelf", "is", (name,))) for name in ("science", "maps"))
     assert tables.run(Compare((science, maps), difference=True)).value == 1

@@ -9,14 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.questions.invented import LIBRARY, NOW
+from tollhouse.questions.coverage import is_plausible
 from tollhouse.questions.follow_ups import with_earlier
 from tollhouse.questions.grammar import read_question
+from tollhouse.questions.leaves import IMPLIED
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.parser import question_parser
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.planning import best_plan, plan_question
+from tollhouse.questions.planning import best_plan
 from tollhouse.questions.plans import GRAMMAR, Realiser, encode, following, key
-from tollhouse.questions.query import Query, Reading, Refusal
+from tollhouse.questions.query import (
+    AllOf,
+    Condition,
+    Groups,
+    List,
+    Query,
+    Reading,
+    Refusal,
+    Related,
+    Rows,
+    Share,
+    Test,
+)
 from tollhouse.services.infra.assistant.assistant import ask, bundled_assistant
 
 QUESTIONS = Path(__file__).parents[1] / "data/questions/infra.jsonl"
@@ -55,9 +69,32 @@ async def test_an_unknown_name_is_never_left_out(text: str):
     assert (await ask([text])).refusal is not None
 
 
+@pytest.mark.parametrize("of", [Test("supplies.in", "above", (1.0,)), Related("supplies", outgoing=True, to=AllOf())])
+def test_a_relation_of_another_kind_is_an_error(of: Condition):
+    with pytest.raises(KeyError):
+        bundled_assistant().engine.tables.run(List(Rows("relation", of)))
+
+
 @pytest.mark.parametrize("text", ["Which authors sued Mori?", "Which peaceful authors are there?"])
 def test_an_unknown_word_that_says_something_is_not_left_out(text: str):
     assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)
+
+
+def test_what_a_service_declares_can_be_meant_without_its_words():
+    linker = _infra_linker()
+    linked = linker.link("Credo's order book")
+    leaves = parser_input(linked, linker, None).leaves
+    values = {(leaf.type, str(leaf.value)) for leaf in leaves if leaf.item == IMPLIED}
+    assert {("relation", "('supplies', False)"), ("attribute", "supplies.out"), ("operation", "failure")} <= values
+    assert not any("credo" in value for _, value in values), "rows are meant only where they are named"
+
+
+def test_what_comes_after_an_order_is_a_number_or_a_time():
+    linker = _infra_linker()
+    question = parser_input(linker.link("companies by product, category, customers and date"), linker, None)
+    ordered = {question.leaves[place].value for place in question.ordered}
+    assert {"supplies.out", "product.values", "date"} <= ordered
+    assert ordered.isdisjoint({"product", "category", "country"})
 
 
 def test_every_plan_of_a_labelled_question_gives_its_query_again():
@@ -97,8 +134,32 @@ def test_a_follow_up_takes_its_rows_from_the_question_before():
     first = read_question("Who supplies NVIDIA?", linker)
     assert isinstance(first, Reading)
     before: Query = first.query
-    reading = plan_question("and which of those hail from Japan?", linker, now=None, hours=None, before=before)
+    planned = best_plan("and which of those hail from Japan?", linker, now=None, hours=None, before=before)
     plain = read_question("Which of them are Japanese?", linker, before=before)
-    assert reading is not None
+    assert planned is not None
+    assert isinstance(planned[1], Reading)
     assert isinstance(plain, Reading)
-    assert key(with_earlier(reading.query, before)) == key(plain.query)
+    assert key(with_earlier(planned[1].query, before)) == key(plain.query)
+
+
+def test_every_form_of_query_can_be_written_as_a_plan():
+    american = Rows("company", Test("country", "is", ("US",)))
+    japanese = Rows("company", Test("country", "is", ("JP",)))
+    linker = _infra_linker()
+    leaves = parser_input(linker.link("American and Japanese companies by category, 3"), linker, None).leaves
+    queries: tuple[Query, ...] = (
+        Share(american, japanese, is_every=True),
+        Share(american, japanese),
+        Groups(Rows("company"), "category", without=american, also=japanese, limit=3),
+        Groups(american, "category", mean=True),
+        Groups(american, "category", counts=True, also=japanese),
+    )
+    for query in queries:
+        tokens, symbols = encode(query, leaves), ("query",)
+        for token in tokens:
+            symbols = following(symbols, token)
+        assert symbols == ()
+        assert key(Realiser(tokens, None).query()) == key(query)
+        assert is_plausible(query)
+    assert not is_plausible(Groups(american, "category", without=american))
+    assert not is_plausible(Share(Rows("company"), american, is_every=True))

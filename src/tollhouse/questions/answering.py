@@ -14,10 +14,11 @@ from tollhouse.questions.execution import Places, Result, Tables, every_test, wo
 from tollhouse.questions.frames import NEGATIONS, all_of, named_in
 from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
-from tollhouse.questions.link_nouns import names_links, without_links
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.normalise import language_of, tokenise
-from tollhouse.questions.planning import SURE, best_plan, plan_question
+from tollhouse.questions.parser import UNLIKELY
+from tollhouse.questions.planning import LEAST, LEAST_GUESSED, SURE, SURE_OF_FOLLOW_UP, SURE_OF_REFUSAL, best_plan
+from tollhouse.questions.plans import key
 from tollhouse.questions.query import (
     COUNT,
     EVERYTHING,
@@ -86,14 +87,32 @@ class Engine:
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one.
 
-        What the grammar cannot read, the parser may.
+        Where the parser has learned from questions to the service and is sure, it is believed; elsewhere the grammar,
+        and what that cannot read, the parser may.
         """
         now, hours = self.dataset.now, self.dataset.hours
         reading = read_question(text, self.linker, now=now, hours=hours, before=before)
-        if isinstance(reading, Reading) or reading.reason not in PARSED:
+        if isinstance(reading, Refusal) and reading.reason not in PARSED:
             return reading
-        planned = plan_question(text, self._linker_of_parser(text, before), now=now, hours=hours, before=before)
-        return planned if planned is not None and self._is_sound(planned.query) else reading
+        if isinstance(reading, Reading) and not self.dataset.declaration.is_learned:
+            return reading
+        score, planned = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, reading)
+        if isinstance(planned, Reading) and not self._is_sound(planned.query):
+            return reading
+        limit = SURE if before is None else SURE_OF_FOLLOW_UP
+        limit = limit if isinstance(planned, Reading) else SURE_OF_REFUSAL
+        is_believed = score >= limit and (isinstance(reading, Refusal) or not self._denies_twice(text))
+        if is_believed and self.dataset.declaration.is_learned:
+            # The grammar's refusal names the words that it rests on.
+            refused = reading if isinstance(reading, Refusal) else Refusal("unclear")
+            return planned if isinstance(planned, Reading) else refused
+        if isinstance(reading, Reading) or isinstance(planned, Refusal):
+            return reading
+        return planned if score >= (LEAST_GUESSED if planned.guessed else LEAST) else reading
+
+    def _denies_twice(self, text: str) -> bool:
+        """Whether a text has two denials, of which the parser has learned little."""
+        return sum(item.says(*NEGATIONS) for item in self.linker.link(text).items) > 1
 
     def _is_sound(self, query: Query) -> bool:
         """Whether every row that a query of the parser names is of the kind that it asks for, and no time a number."""
@@ -106,22 +125,6 @@ class Engine:
         attribute = self.linker.attribute_named(kind, test.attribute)
         return attribute is None or attribute.type != "time" or isinstance(value, str)
 
-    def _linker_of_parser(self, text: str, before: Query | None) -> Linker:
-        """The words that the parser reads by: those of links as rows only where such rows are spoken of.
-
-        Whatever a service declares is a candidate for a part of a plan, and each makes the others less likely.
-        """
-        kinds = {kind.name for kind in self.linker.declaration.kinds if kind.links}
-        if not kinds or (before is not None and any(rows.kind in kinds for rows in rows_in(before))):
-            return self.linker
-        linked = self.linker.link(text, self.dataset.now, self.dataset.hours)
-        return self.linker if names_links(linked, self.linker) else self._linker_without_links
-
-    @cached_property
-    def _linker_without_links(self) -> Linker:
-        declaration = without_links(self.dataset.declaration)
-        return Linker(declaration, self.dataset.names(), self.tables.knows_words, self.dataset.earliest)
-
     def answer(self, text: str, before: Query | None = None) -> Answer:
         """The answer to a question, after the conversation's previous query."""
         reading = self.read(text, before)
@@ -131,27 +134,25 @@ class Engine:
             return opened or self.refuse(text, reading)
         answer = self._answered(text, reading)
         if not isinstance(answer, Refusal) and _is_none(answer) and not reading.guessed:
-            answer = self._confirmed(text, before, answer)
+            answer = self._confirmed(text, before, reading, answer)
         return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
 
-    def _confirmed(self, text: str, before: Query | None, none: Answer) -> Answer | Refusal:
-        """An answer that there is nothing, unless the parser is sure that the question means something else."""
-        if any(item.says(*NEGATIONS) for item in self.linker.link(text).items):
-            # Of denials the grammar knows more than the parser.
-            return none
-        linker = self._linker_of_parser(text, before)
-        if linker is self.linker and self.linker.link_kinds:
-            # The parser has learned nothing of links as rows.
-            return none
-        planned = best_plan(text, linker, now=self.dataset.now, hours=self.dataset.hours, before=before)
-        if planned is None or planned[0] < SURE:
-            return none
-        reading = planned[1]
-        if isinstance(reading, Refusal):
-            return Refusal("unclear")
+    def _confirmed(self, text: str, before: Query | None, reading: Reading, none: Answer) -> Answer | Refusal:
+        """An answer that there is nothing, unless the grammar or the parser reads the question in another way."""
+        now, hours = self.dataset.now, self.dataset.hours
+        other: Reading | Refusal = read_question(text, self.linker, now=now, hours=hours, before=before)
+        if isinstance(other, Refusal) or key(other.query) == key(reading.query):
+            if any(item.says(*NEGATIONS) for item in self.linker.link(text).items):
+                # Of denials the grammar knows more than the parser.
+                return none
+            score, other = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, other)
+            if score < SURE:
+                return none
+            if isinstance(other, Refusal):
+                return Refusal("unclear")
         # That its rows are none as well confirms the answer, whatever words it leaves out.
-        other = self._answered(text, replace(reading, guessed=False))
-        return none if isinstance(other, Answer) and _is_none(other) else other
+        answer = self._answered(text, replace(other, guessed=False))
+        return none if isinstance(answer, Answer) and _is_none(answer) else answer
 
     def _answered(self, text: str, reading: Reading) -> Answer | Refusal:
         try:
@@ -181,6 +182,8 @@ class Engine:
     def describe(self, query: Query) -> str:
         """The rows that a query is about, in words."""
         wording = Wording(self.tables)
+        if isinstance(query, Groups):
+            return f"{wording.describe(query.rows, None)}{wording.remaining(query)}"
         return "; ".join(wording.describe(rows, None) for rows in rows_in(query))
 
     def _can_open(self, query: Open) -> bool:
@@ -238,7 +241,7 @@ class Engine:
         query = reading.query
         if reading.guessed:
             return reading.ignored[-1]
-        if not isinstance(query, List | Figure | Exists | Groups):
+        if not isinstance(query, List | Figure | Exists | Groups) or len(rows_in(query)) > 1:
             return ""
         tests = [part for part in query.rows.parts if isinstance(part, Test)]
         if isinstance(query, List) and query.attribute is None and len(tests) > 1:
@@ -478,21 +481,27 @@ class _Writer:
         query = self._result.query
         assert isinstance(query, Groups)
         what, by = self._wording.describe(query.rows, 2), self._wording.noun(query.by)
+        remaining = self._wording.remaining(query)
         if not self._result.sides:
-            return self._none(query.rows)
+            return f"0 values of {by} among the {what}{remaining}." if remaining else self._none(query.rows)
         named = "; ".join(
             f"{side.name} {_number(side.value)} {self._marks(side.places)}".rstrip()
             for side in self._result.sides[:MOST_NAMED]
         )
         if query.counts:
-            return f"{_number(self._result.value)} values of {by} among the {what}: {named}."
+            return f"{_number(self._result.value)} values of {by} among the {what}{remaining}: {named}."
         counted = query.measure == COUNT
         measure = "" if counted else _measure(query.measure, self._wording.noun(query.measure.attribute or ""))
         order = ("most" if query.descending else "fewest") if counted else "highest" if query.descending else "lowest"
+        if query.mean:
+            head = f"{f'{measure} of ' if measure else ''}{what}{remaining}"
+            mean = _number(self._result.value)
+            number = f"{len(self._result.sides)} value{'' if len(self._result.sides) == 1 else 's'} of {by}"
+            return f"On average {mean} for each of {number}: {head}, {order} first: {named}."
         if query.limit == 1:
-            return f"The {by} with the {order}{f' {measure} of' if measure else ''} {what}: {named}."
+            return f"The {by} with the {order}{f' {measure} of' if measure else ''} {what}{remaining}: {named}."
         head = f"{f'{measure} of ' if measure else ''}{what}"
-        return f"{head[:1].upper()}{head[1:]} by {by}, {order} first: {named}."
+        return f"{head[:1].upper()}{head[1:]} by {by}{remaining}, {order} first: {named}."
 
     def compared(self) -> str:
         query = self._result.query
@@ -528,11 +537,26 @@ class _Writer:
         assert isinstance(query, Share)
         part, whole = self._result.sides
         of = self._wording.describe(query.whole, whole.value)
+        if query.is_every:
+            return self._every(query, of)
         if self._result.value is None:
             return f"There is no share to state: there are no {of}."
         described = f"{_number(part.value)} {self._wording.describe(query.part, part.value)}"
         marks = self._marks(part.places)
         return f"{self._result.value:.1f}%: {f'{described} {marks}'.rstrip()}, of {_number(whole.value)} {of}."
+
+    def _every(self, query: Share, of: str) -> str:
+        """Whether every row is one of the part, and which are not."""
+        holds, whole = self._result.sides
+        if not whole.value:
+            return f"No: there are no {of}."
+        part = self._wording.describe(query.part, 2)
+        marks = self._marks(holds.places)
+        if self._result.value:
+            return f"Yes: all {_number(whole.value)} {of} are among the {part} {marks}".rstrip() + "."
+        verb = "is" if holds.value == 1 else "are"
+        so = f"{_number(holds.value)} of {_number(whole.value)} {of} {verb} among the {part} {marks}".rstrip()
+        return f"No: {so}; not {self._named(self._result.places)}."
 
     def opened(self) -> str:
         query = self._result.query

@@ -58,9 +58,14 @@ def _is_new(item: Item) -> bool:
 
 
 def is_plausible(query: Query) -> bool:  # noqa: PLR0911
-    """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself."""
+    """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself.
+
+    No operation is asked for of all rows together: "whose failure would stop the most others?" orders them.
+    """
     if sum(1 for _ in nodes(query)) > MOST_PARTS:
         return False
+    if isinstance(query, Call):
+        return all(rows.where != EVERYTHING or rows.order is not None for rows in query.rows)
     if isinstance(query, Compare):
         named = [rows.is_named for rows in query.sides]
         if len({rows.kind for rows in query.sides}) == 1 and any(
@@ -70,6 +75,10 @@ def is_plausible(query: Query) -> bool:  # noqa: PLR0911
         if query.measure == COUNT and not all(named) and any(_is_one_row(rows) for rows in query.sides):
             return False
         return query.measure != COUNT or all(named) or not any(named)
+    if isinstance(query, Share):
+        return not query.is_every or query.part.where not in (EVERYTHING, query.whole.where)
+    if isinstance(query, Groups) and query.rows in (query.without, query.also):
+        return False
     rows = query.rows if isinstance(query, List | Figure | Groups) else None
     if rows is None:
         return True
@@ -134,6 +143,7 @@ class _Parts:
         # Two denials can say the same as none.
         self._denies = (
             denials > 1
+            or getattr(query, "without", None) is not None
             or any(isinstance(node, Not) for node in every)
             or any(
                 test.comparison in ("at_most", "below", "at_least") or test.values in ((False,), (0.0,))
@@ -228,7 +238,7 @@ class _Parts:
         if item.says("filler", "common", "also", "exists"):
             return True
         if item.says("average", "median"):
-            return self._function in {"average", "median"}
+            return self._function in {"average", "median"} or getattr(self._query, "mean", False)
         if item.says("share"):
             return isinstance(query, Share) or self._is_change
         if item.says(*_ORDERED) and not item.says("filler", "all", "latest", "earliest"):

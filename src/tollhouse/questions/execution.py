@@ -63,7 +63,8 @@ class Result(Struct, frozen=True):
     """What a query selected.
 
     `places` are indices into the rows of `kind`, in the answer's order; `total` counts them before the limit. `value`
-    is the number asked for: 1 and 0 for yes and no, percent for a share.
+    is the number asked for: 1 and 0 for yes and no, percent for a share. Of a share that asks whether every row is in
+    it, `places` are the rows that are not, or all where it is so.
     """
 
     query: Query
@@ -275,6 +276,7 @@ class Tables:
         return result
 
     def _related(self, kind: str, condition: Related) -> Mask:
+        self._links_of(kind, condition.relation, is_source=condition.outgoing)
         links, hit = self._linked(condition)
         near, far = self._ends(condition, links)
         relation = self.relations[condition.relation]
@@ -362,10 +364,17 @@ class Tables:
         )
 
     def _linked_rows(self, kind: str, relation: str, side: str) -> _Column:
-        links = self.links(relation)
+        links = self._links_of(kind, relation, is_source=side == "out")
         near, far = (links.source, links.target) if side == "out" else (links.target, links.source)
         pairs = np.unique(np.stack([near, far]), axis=1)
         return _counts(np.bincount(pairs[0], minlength=self.size(kind)))
+
+    def _links_of(self, kind: str, relation: str, *, is_source: bool) -> _Links:
+        """The relation's links. Raises KeyError where rows of the kind are not its sources, or its targets."""
+        declared = self.relations[relation]
+        if kind != (declared.source if is_source else declared.target):
+            raise KeyError(relation)
+        return self.links(relation)
 
     def links(self, relation: str) -> _Links:
         if relation not in self._links:
@@ -447,11 +456,13 @@ def _groups(tables: Tables, query: Groups) -> Result:
     kind = query.rows.kind
     places, total = tables.select(query.rows, is_listed=False)
     column = tables.column(kind, query.by)
-    chosen = np.zeros(tables.size(kind), bool)
-    chosen[places] = True
-    hits = np.flatnonzero(chosen if column.is_single else chosen[column.row])
+    hits = _values_of(tables, kind, column, places)
+    if query.without is not None or query.also is not None:
+        hits = hits[_remaining(tables, query, column)[column.code[hits]]]
+        places = places[np.isin(places, column.row[hits])]
+        total = len(places)
     codes = column.code[hits]
-    rows = hits if column.is_single else column.row[hits]
+    rows = column.row[hits]
     values = _by_code(tables, query, rows, codes, len(column.values))
     low, high = query.at_least or -np.inf, np.inf if query.at_most is None else query.at_most
     names = {
@@ -469,7 +480,28 @@ def _groups(tables: Tables, query: Groups) -> Result:
     value = float(len(names)) if query.counts else None
     if query.limit == 1 and sides:
         value = sides[0].value
+    if query.mean:
+        value = float(values[shown].mean()) if shown else None
     return Result(query, kind, places, total, value, sides)
+
+
+def _values_of(tables: Tables, kind: str, column: _Column, places: Places) -> Places:
+    """The places in a column of the values that these rows have."""
+    chosen = np.zeros(tables.size(kind), bool)
+    chosen[places] = True
+    return np.flatnonzero(chosen if column.is_single else chosen[column.row])
+
+
+def _remaining(tables: Tables, query: Groups, column: _Column) -> Mask:
+    """Which groups rows of `also` have and rows of `without` do not have."""
+    remaining = np.ones(len(column.values), bool)
+    for others, is_wanted in ((query.also, True), (query.without, False)):
+        if others is not None:
+            theirs = tables.column(others.kind, query.by)
+            hits = _values_of(tables, others.kind, theirs, tables.select(others, is_listed=False)[0])
+            having = {theirs.values[code] for code in np.unique(theirs.code[hits]).tolist()}
+            remaining &= np.array([(value in having) == is_wanted for value in column.values], bool)
+    return remaining
 
 
 def _by_code(tables: Tables, query: Groups, rows: Places, codes: NDArray[Any], size: int) -> Numbers:
@@ -511,9 +543,19 @@ def _compare(tables: Tables, query: Compare) -> Result:
 
 def _share(tables: Tables, query: Share) -> Result:
     (part, _), (whole, _) = (tables.select(rows, is_listed=False) for rows in (query.part, query.whole))
+    if query.is_every:
+        return _every(query, whole, np.isin(whole, part))
     share = 100 * len(part) / len(whole) if len(whole) else None
     sides = Side("", float(len(part)), part), Side("", float(len(whole)), whole)
     return Result(query, query.part.kind, part, len(part), share, sides)
+
+
+def _every(query: Share, whole: Places, holds: Mask) -> Result:
+    """Whether a condition holds for all rows: those for which it does not, or all of them."""
+    sides = Side("", float(holds.sum()), whole[holds]), Side("", float(len(whole)), whole)
+    is_so = bool(len(whole)) and bool(holds.all())
+    shown = whole if is_so else whole[~holds]
+    return Result(query, query.whole.kind, shown, len(shown), float(is_so), sides)
 
 
 def _call(tables: Tables, query: Call) -> Result:

@@ -55,7 +55,7 @@ def with_rows(query: Query, change: Callable[[Rows], Rows]) -> Query:
     if isinstance(query, Compare):
         return msgspec.structs.replace(query, sides=tuple(change(side) for side in query.sides))
     if isinstance(query, Share):
-        return Share(change(query.part), change(query.whole))
+        return msgspec.structs.replace(query, part=change(query.part), whole=change(query.whole))
     if isinstance(query, Call):
         return msgspec.structs.replace(query, rows=tuple(change(rows) for rows in query.rows))
     return msgspec.structs.replace(query, rows=change(query.rows))

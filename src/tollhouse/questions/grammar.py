@@ -17,6 +17,7 @@ from tollhouse.questions.link_nouns import with_link_nouns
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import MOST_TOKENS, tokenise
 from tollhouse.questions.query import (
+    COUNT,
     EVERYTHING,
     AllOf,
     Among,
@@ -51,6 +52,8 @@ from tollhouse.questions.years import with_years
 # Forms that ask for a number: no text answers for the rows.
 _NUMBERS = frozenset({"how_many", "how_much", "average", "median", "sum", "share", "difference", "compare"})
 _EVERY = frozenset({"all", "all the", "all of", "every", "each", "alle", "todos", "todas", "tous", "toutes"})
+# Words that deny a noun, not a verb.
+_NONE = frozenset({"no", "lack", "lacks", "lacking", "kein", "keine", "keinen", "aucun", "aucune", "ningun", "ninguna"})
 _WHICH = frozenset({"which", "who", "how_many", "how"})
 _ONE = frozenset({"a", "an", "as", "one of", "ein", "eine", "als", "un", "una", "une", "como", "comme"})
 # Reasons that a misspelt question has as well.
@@ -545,14 +548,14 @@ class _Question:
         return True
 
     def _universal(self) -> Query | None:
-        """As in "are all foundries public?": the share of the rows with the last property."""
+        """As in "are all foundries public?": whether the rows have the last property."""
         verb = next((place for place, item in enumerate(self._items) if item.says("be", "do", "have")), -1)
         following = self._clauses.at(verb + 1)
         parts = self._frame.parts
         if following is None or following.text.lower() not in _EVERY or not parts:
             return None
         whole = Rows(self._frame.kind, all_of([part.condition for part in parts[:-1]]))
-        return Share(Rows(self._frame.kind, self._frame.where), whole)
+        return Share(Rows(self._frame.kind, parts[-1].condition), whole, is_every=True)
 
     def _is_common_share(self) -> bool:
         """As in "Which suppliers do A and B share" is no question for a percentage."""
@@ -670,20 +673,59 @@ class _Question:
         frame, forms = self._frame, self._forms
         by = frame.group or frame.requested
         assert by is not None
-        rows = Rows(frame.kind, frame.where)
+        rows, without, also = self._grouped_rows(by)
         counts = "how_many" in forms and frame.group is None and not frame.superlative
         limit = None if not frame.superlative and frame.limit is None else frame.limit or 1
+        measure = self._measure()
         return Groups(
             rows,
             by.name,
-            self._measure(),
+            measure,
             frame.superlative != "least",
             limit,
             frame.skip,
             frame.at_least,
             frame.at_most,
             counts,
+            mean="average" in forms and measure == COUNT and frame.group is not None,
+            without=without,
+            also=also,
         )
+
+    def _grouped_rows(self, by: Meaning) -> tuple[Rows, Rows | None, Rows | None]:
+        """The rows of groups, those that a group may not have ("but no X"), those that it must have ("both X, Y")."""
+        kind, parts = self._frame.kind, self._frame.parts
+        every = Rows(kind, self._frame.where)
+        if self._frame.group is not None:
+            return every, None, None
+        denial = next((i for i, item in enumerate(self._items) if self._denies_rows(i, item, by)), None)
+        denied = [part for part in parts if isinstance(part.condition, Not) and part.key != by.name]
+        if denial is not None and len(denied) == 1 and denied[0].at >= denial:
+            rest = [part.condition for part in parts if part is not denied[0]]
+            assert isinstance(denied[0].condition, Not)
+            return Rows(kind, all_of(rest)), Rows(kind, denied[0].condition.of), None
+        both = next((i for i, item in enumerate(self._items) if item.says("both")), None)
+        if both is not None and not denied and self._follows_group(both, by):
+            halves = [half for part in parts for half in _halves(part.condition)]
+            if len(halves) == 2:
+                return Rows(kind, halves[0]), None, Rows(kind, halves[1])
+        return every, None, None
+
+    def _denies_rows(self, place: int, item: Item, by: Meaning) -> bool:
+        """Whether a group may have none of the rows that follow: "countries without X", "with X but no Y"."""
+        following = self._clauses.at(place + 1)
+        has_not = item.says("not") and following is not None and following.says("have")
+        is_none = has_not or item.says("without") or item.text.lower() in _NONE
+        return is_none and self._follows_group(place, by, "but", "and")
+
+    def _follows_group(self, place: int, by: Meaning, *words: str) -> bool:
+        """Whether the noun of the groups, or one of these words, is the last before a place that is no auxiliary."""
+        for item in reversed(self._items[:place]):
+            if by in item.meanings or item.says(*words):
+                return True
+            if not item.says("have", "be", "do", "with", "that", "exists", "filler", "all", "occur"):
+                return False
+        return False
 
     def _attribute_query(self) -> Query:
         """One attribute of the rows: its figure, or its value of each row."""
@@ -722,7 +764,7 @@ class _Question:
         sets = [Rows(frame.kind, test) for test in self._named(anywhere=least > 1)]
         if least < 2:
             sets = self._cause_and_effect(most)
-        if len(sets) < least:
+        if len(sets) < least or (least == 1 and "compare" in self._forms):
             return None
         numbers = [item.number for item in self._items if item.number is not None]
         limit = (frame.limit or int(numbers[0])) if numbers else None
@@ -916,3 +958,12 @@ def _texts(items: Sequence[Item]) -> tuple[str, ...]:
 
 
 __all__ = ["Part", "read_question", "with_rows"]
+
+
+def _halves(condition: Condition) -> list[Condition]:
+    """The two rows that a condition joins by "or"; else the condition."""
+    if isinstance(condition, AnyOf):
+        return list(condition.of)
+    if isinstance(condition, Test) and condition.comparison == "is" and len(condition.values) == 2:
+        return [replace(condition, values=(value,)) for value in condition.values]
+    return [condition]

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from msgspec import Struct
 
@@ -27,6 +27,7 @@ from tollhouse.questions.vocabulary import Attribute
 LeafType = Literal["kind", "condition", "link", "attribute", "relation", "operation", "number", "word", "order"]
 # The item of a leaf that no word stands for: the kinds of the service, and what joins them.
 IMPLIED = -1
+_ORDERED = ("number", "money", "time")
 
 
 class Leaf(Struct, frozen=True):
@@ -51,24 +52,27 @@ def leaves_of(items: Sequence[Item], linker: Linker) -> list[Leaf]:
 
 
 def _implied(linker: Linker) -> Iterator[Leaf]:
-    for kind in linker.declaration.kinds:
-        yield Leaf("kind", kind.name)
-        if kind.weight:
-            yield Leaf("attribute", kind.weight, hint="weight")
-        for attribute in kind.attributes:
-            if attribute.type in ("time", "place"):
-                yield Leaf("attribute", attribute.name, hint=attribute.type)
-            elif attribute.preferred:
-                yield Leaf("attribute", attribute.name, hint="preferred")
-    for relation in linker.declaration.relations:
-        if relation.source != relation.target:
-            yield Leaf("relation", (relation.name, True), hint="implied")
-            yield Leaf("relation", (relation.name, False), hint="implied")
-    for relation in linker.declaration.relations[:1]:
-        yield Leaf("relation", (relation.name, True), hint="first")
-        yield Leaf("relation", (relation.name, False), hint="first")
+    """What the service declares can be meant without a word that names it."""
+    for of_type, value in linker.described:
+        yield Leaf(cast("LeafType", of_type), value, hint=_implied_hint(of_type, value, linker))
     for number in (0.0, 1.0, 2.0):
         yield Leaf("number", number)
+
+
+def _implied_hint(of_type: str, value: Any, linker: Linker) -> str:
+    """The part that something declared has: the weight of a kind, a preferred attribute, a relation between kinds."""
+    if of_type == "attribute":
+        kinds = [kind for kind in linker.declaration.kinds if linker.attribute_named(kind.name, value) is not None]
+        if any(kind.weight == value for kind in linker.declaration.kinds):
+            return "weight"
+        attributes = [linker.attribute_named(kind.name, value) for kind in kinds]
+        is_preferred = any(each is not None and each.preferred for each in attributes)
+        return "preferred" if is_preferred else attributes[0].type if attributes and attributes[0] else "counted"
+    if of_type == "relation":
+        relation = linker.relations[value[0]]
+        is_first = relation is linker.declaration.relations[0]
+        return "first" if is_first else "implied" if relation.source != relation.target else "other"
+    return ""
 
 
 def _of_item(items: Sequence[Item], place: int, item: Item, linker: Linker) -> Iterator[Leaf]:
@@ -78,7 +82,7 @@ def _of_item(items: Sequence[Item], place: int, item: Item, linker: Linker) -> I
             grouped[meaning.kind, meaning.relation, meaning.name].append(meaning)
         else:
             yield from _of_meaning(items, place, item, meaning, linker)
-    for (_, relation, name), meanings in grouped.items():
+    for (kind, relation, name), meanings in grouped.items():
         attribute = linker.attribute(meanings[0])
         is_text = attribute is not None and attribute.type == "text"
         values = tuple(dict.fromkeys(meaning.value for meaning in meanings))
@@ -86,6 +90,8 @@ def _of_item(items: Sequence[Item], place: int, item: Item, linker: Linker) -> I
         for each in {values, *((value,) for value in values[:3])}:
             test = Test(name, "contains" if is_text else "is", each, item.text)
             yield Leaf("link" if relation else "condition", test, place, hint)
+            if kind in linker.kinds and linker.kinds[kind].links:
+                yield Leaf("link", test, place, hint)
     if item.find(
         "unknown", "value", "kind", "party", "verb", "operation", "attribute", "unavailable", "number", "time"
     ):
@@ -110,6 +116,8 @@ def _of_meaning(  # noqa: C901, PLR0912
             yield Leaf("kind", name, place)
         for counted in _counting(name, linker):
             yield Leaf("attribute", counted, place, "counted")
+        if attribute is not None and attribute.several:
+            yield Leaf("attribute", f"{name}.values", place, "counted")
     elif role in ("extreme", "unit"):
         yield Leaf("attribute", name, place, role)
         if role == "extreme":
@@ -145,12 +153,27 @@ def _of_meaning(  # noqa: C901, PLR0912
             for attribute in kind.attributes:
                 if attribute.type == "time":
                     yield from _times(attribute, meaning, item, place)
+        for attribute in _link_times(linker):
+            for test in _since_until(attribute, meaning, item):
+                yield Leaf("link", test, place, "time")
+
+
+def _link_times(linker: Linker) -> Iterator[Attribute]:
+    """The times of links, whether these are rows or not."""
+    of_links = [attribute for relation in linker.declaration.relations for attribute in relation.link]
+    of_links += [attribute for kind in linker.declaration.kinds if kind.links for attribute in kind.attributes]
+    yield from {attribute.name: attribute for attribute in of_links if attribute.type == "time"}.values()
+
+
+def _since_until(attribute: Attribute, meaning: Meaning, item: Item) -> list[Test]:
+    since, until = meaning.value.since, meaning.value.until
+    tests = [Test(attribute.name, "at_least", (since.isoformat(),), item.text)] if since else []
+    return tests + ([Test(attribute.name, "below", (until.isoformat(),), item.text)] if until else [])
 
 
 def _times(attribute: Attribute, meaning: Meaning, item: Item, place: int) -> Iterator[Leaf]:
-    since, until = meaning.value.since, meaning.value.until
-    tests = [Test(attribute.name, "at_least", (since.isoformat(),), item.text)] if since else []
-    tests += [Test(attribute.name, "below", (until.isoformat(),), item.text)] if until else []
+    until = meaning.value.until
+    tests = _since_until(attribute, meaning, item)
     if tests:
         yield Leaf("condition", all_of(tests), place, "time")
     if len(tests) > 1:
@@ -197,6 +220,14 @@ def _counting(noun: str, linker: Linker) -> Iterator[str]:
     for relation in linker.declaration.relations:
         if relation.source != relation.target and noun in (relation.source, relation.target):
             yield f"{relation.name}.{'out' if noun == relation.target else 'in'}"
+
+
+def is_ordered(leaf: Leaf, linker: Linker) -> bool:
+    """Whether a leaf is an attribute whose values have an order: a number, a time, or how many there are."""
+    if leaf.type != "attribute":
+        return False
+    attributes = [attribute for kind in linker.kinds if (attribute := linker.attribute_named(kind, leaf.value))]
+    return "." in leaf.value or any(attribute.type in _ORDERED for attribute in attributes)
 
 
 def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning, Role
-from tollhouse.questions.vocabulary import Declaration, Kind
+from tollhouse.questions.vocabulary import Kind
 
 _OTHERS: tuple[Role, ...] = ("party", "operation", "verb", "stranded")
 
@@ -23,23 +23,15 @@ def with_link_nouns(linked: Linked, linker: Linker) -> Linked:
         remaining = (each for each in item.meanings if (each.role not in _OTHERS if is_row else each != noun))
         items[place] = replace(item, meanings=tuple(remaining))
     linked = replace(linked, items=tuple(items))
-    if names_links(linked, linker):
+    if _has_link_noun(linked, linker):
         linked = replace(linked, items=tuple(_without_operation(item, items, linker) for item in items))
     return linked
 
 
-def names_links(linked: Linked, linker: Linker) -> bool:
+def _has_link_noun(linked: Linked, linker: Linker) -> bool:
     """Whether a text has a noun of links."""
     kinds = {kind.name for kind in linker.declaration.kinds if kind.links}
     return any(each.role == "kind" and each.name in kinds for item in linked.items for each in item.meanings)
-
-
-def without_links(declaration: Declaration) -> Declaration:
-    """The declaration without kinds whose rows are links, and without what leads from these to other rows."""
-    kinds = tuple(kind for kind in declaration.kinds if not kind.links)
-    names = {kind.name for kind in kinds}
-    relations = tuple(each for each in declaration.relations if {each.source, each.target} <= names)
-    return replace(declaration, kinds=kinds, relations=relations)
 
 
 def _without_operation(item: Item, items: list[Item], linker: Linker) -> Item:
@@ -77,6 +69,3 @@ def _is_of_rows(meaning: Meaning, kind: Kind) -> bool:
     if meaning.role == "verb":
         return meaning.relation in kind.links
     return meaning.role in {"kind", "value", "party", "extreme"} and of not in {"", kind.name}
-
-
-__all__ = ["names_links", "with_link_nouns", "without_links"]

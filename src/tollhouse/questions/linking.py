@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from tollhouse.questions.declared_words import MOST_VALUES, Part, declared_words
 from tollhouse.questions.normalise import (
     LANGUAGES,
     Token,
@@ -196,7 +197,11 @@ class Linker:
             declared = self.attribute(meaning) if meaning.role == "value" else None
             self._add(text, _Entry(meaning), inflects=declared is None or declared.inflects)
         self._add_synonyms(declaration)
+        self._texts_of_value: dict[tuple[str, str], dict[Scalar, list[str]]] = defaultdict(lambda: defaultdict(list))
         for name in names:
+            texts = self._texts_of_value[name.kind, name.attribute]
+            if name.attribute != "id" and len(texts) <= MOST_VALUES:
+                texts[name.value].append(name.text)
             relation = name.kind if name.kind in self.relations else ""
             meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
             entry = _Entry(meaning, exact=name.text if name.exact else "", is_name=True)
@@ -211,6 +216,11 @@ class Linker:
 
     def attribute_named(self, kind: str, name: str) -> Attribute | None:
         return self._attributes.get((kind, name))
+
+    @cached_property
+    def described(self) -> dict[Part, str]:
+        """The first words of everything that is declared, by what it is in a query."""
+        return declared_words(self.declaration, self._texts_of_value)
 
     def of_link(self, relation: str, name: str) -> bool:
         """Whether the links of a relation are rows of a kind that has this attribute."""

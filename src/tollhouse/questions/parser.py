@@ -6,7 +6,7 @@ grammar or a leaf of the question. Only tokens that the grammar allows are consi
 """
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
@@ -14,9 +14,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tollhouse.questions.leaves import IMPLIED, Leaf
+from tollhouse.questions.leaves import IMPLIED
 from tollhouse.questions.parser_input import VALUE, ParserInput
-from tollhouse.questions.plans import GRAMMAR, NAMES, Token, following, key
+from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, Token, following, key
 from tollhouse.vectors import text_vectors
 
 Array = NDArray[np.float32]
@@ -24,10 +24,13 @@ Array = NDArray[np.float32]
 BEAMS = 4
 MOST_TOKENS = 56
 HEADS = 4
-# Continuations that are less likely than this (log) are not followed.
-UNLIKELY = -9.0
+# Plans and continuations that are less likely than this (log) are not followed.
+UNLIKELY = -4.0
 _LEAVES_TRIED = 8
 
+_LAYERS = frozenset(
+    ("word", "leafw", "leaff", "leaf", "leafin", "outn", "ptr", "qkv", "o", "q", "kv", "o2", "f1", "f2")
+)
 _SYMBOLS = tuple(GRAMMAR)
 _SYMBOL = {symbol: number for number, symbol in enumerate(_SYMBOLS)}
 _NAME = {name: number for number, name in enumerate(NAMES)}
@@ -50,6 +53,28 @@ class _Beam(Struct):
     last: int
 
 
+class _Layer(Struct, frozen=True):
+    """A matrix of inputs by outputs and a bias. `is_normed`: it reads rows of mean 0 and variance 1.
+
+    The norm's own weights, and that it subtracts the mean, are folded into the matrix.
+    """
+
+    matrix: Array
+    bias: Array | np.float32
+    is_normed: bool = False
+
+    def of(self, read: Array) -> Array:
+        """The outputs for each row."""
+        made: Array = read @ self.matrix
+        if self.is_normed:
+            width = np.float32(read.shape[-1])
+            mean = read.sum(axis=-1) / width
+            square = np.einsum("...i,...i->...", read, read) / width
+            made *= (1 / np.sqrt(square - mean * mean + np.float32(1e-5)))[..., None]
+        made += self.bias
+        return made
+
+
 class QuestionParser:
     """The network. `weights` are named as in training."""
 
@@ -57,27 +82,44 @@ class QuestionParser:
         self._weights = weights
         self._width = int(weights["implied"].shape[0])
         self._blocks = {side: sum(f"{side}.{n}.o.weight" in weights for n in range(8)) for side in ("enc", "dec")}
+        norms = {"qkv": "n1", "q": "n2", "f1": "n3", "kv": "encn", "leaf": "encn", "outn": "decn", "ptr": "decn"}
+        self._layers: dict[str, _Layer] = {}
+        self._known_leaves: dict[tuple[tuple[int, ...], str], Array] = {}
+        for name in (each.removesuffix(".weight") for each in weights if each.endswith(".weight")):
+            block, _, last = name.rpartition(".")
+            if last in _LAYERS:
+                norm = norms.get(last, "")
+                self._layers[name] = self._layer(name, f"{block}.{norm}" if last in ("qkv", "q", "f1") else norm)
+
+    def _layer(self, name: str, norm: str) -> _Layer:
+        matrix = self._weights[f"{name}.weight"].T
+        bias = self._weights.get(f"{name}.bias", np.zeros(matrix.shape[1], np.float32))
+        if norm:
+            bias = self._weights[f"{norm}.bias"] @ matrix + bias
+            matrix = self._weights[f"{norm}.weight"][:, None] * matrix
+            matrix = matrix - matrix.mean(axis=0)
+        return _Layer(np.ascontiguousarray(matrix, np.float32), bias.astype(np.float32), bool(norm))
 
     def plans(self, question: ParserInput) -> list[Plan]:
         """The likeliest plans of a question, best first."""
         weights = self._weights
         memory = self._encoded(question)
         leaves = self._leaves(question, memory)
-        cross = [np.split(self._linear(memory, f"dec.{n}.kv"), 2, axis=-1) for n in range(self._blocks["dec"])]
-        caches: list[Any] = [None] * self._blocks["dec"]
+        cross = [np.split(self._of(memory, f"dec.{n}.kv"), 2, axis=-1) for n in range(self._blocks["dec"])]
+        caches = [np.empty((2, BEAMS, MOST_TOKENS, self._width), np.float32) for _ in cross]
         names = weights["name.weight"]
         beams = [_Beam(0.0, (), ("query",), 0, len(NAMES))]
         previous = names[[len(NAMES)]]
         done: list[_Beam] = []
-        groups = _Groups(question.leaves)
+        groups = _Groups(question)
         for step in range(MOST_TOKENS):
             symbols = [_SYMBOL[beam.symbols[0]] for beam in beams]
             read = previous + weights["sym.weight"][symbols] + weights["dpos"][step]
             if step == 0:
                 # Before the first token there is no leaf.
                 read = read + weights["leafin.bias"]
-            state = self._decoded(read, cross, caches, [beam.parent for beam in beams])
-            results = self._continued(beams, state, leaves, groups)
+            state = self._decoded(read, cross, caches, [beam.parent for beam in beams], step)
+            results = [beam for beam in self._continued(beams, state, leaves, groups) if beam.score > UNLIKELY]
             done += [beam for beam in results if not beam.symbols]
             beams = [beam for beam in results if beam.symbols]
             if not beams or (done and max(beam.score for beam in done) >= beams[0].score):
@@ -92,7 +134,7 @@ class QuestionParser:
         if beam.last < len(NAMES):
             named: Array = names[beam.last] + weights["leafin.bias"]
             return named
-        written: Array = names[len(NAMES)] + self._linear(leaves[beam.last - len(NAMES)], "leafin")
+        written: Array = names[len(NAMES)] + self._of(leaves[beam.last - len(NAMES)], "leafin")
         return written
 
     def _encoded(self, question: ParserInput) -> Array:
@@ -106,53 +148,61 @@ class QuestionParser:
             shape = question.shapes[place][:MOST_LETTERS]
             if said and shape:
                 read[place] += weights["shape.weight"][list(shape)].mean(axis=0)
-        vectors = text_vectors().embed(shown)
-        read = read + vectors @ weights["word.weight"].T + weights["pos"][: len(shown)]
+        vectors = np.stack([_vector(said) for said in shown])
+        read = read + self._of(vectors, "word") + weights["pos"][: len(shown)]
         for number in range(self._blocks["enc"]):
             name = f"enc.{number}"
-            query, keys, values = np.split(self._linear(self._norm(read, f"{name}.n1"), f"{name}.qkv"), 3, axis=-1)
-            read = read + self._linear(_attend(query[None], keys[None], values[None])[0], f"{name}.o")
+            query, keys, values = np.split(self._of(read, f"{name}.qkv"), 3, axis=-1)
+            read = read + self._of(_attend(query[None], keys[None], values[None])[0], f"{name}.o")
             read = self._forward(read, name)
-        return self._norm(read, "encn")
+        return read
 
     def _leaves(self, question: ParserInput, memory: Array) -> Array:
         """One row for each leaf."""
         weights = self._weights
         places = [leaf.item if leaf.item != IMPLIED else len(memory) for leaf in question.leaves]
-        said = np.concatenate([memory, weights["implied"][None]])[places]
-        features = np.stack(
-            [weights["emb.weight"][list(each)[:MOST_LEAF]].sum(axis=0) for each in question.leaf_features]
-        )
-        made: Array = self._linear(said, "leaf") + self._linear(features, "leaff")
+        implied = weights["implied"] @ weights["leaf.weight"].T + weights["leaf.bias"]
+        said = np.concatenate([self._of(memory, "leaf"), implied[None]])[places]
+        described = zip(question.leaf_features, question.leaf_words, strict=True)
+        made: Array = said + np.stack([self._leaf(features[:MOST_LEAF], words) for features, words in described])
         return made
 
-    def _decoded(self, read: Array, cross: Any, caches: list[Any], parents: list[int]) -> Array:
+    def _leaf(self, features: tuple[int, ...], words: str) -> Array:
+        """What is known of a leaf without its question. Most are leaves of every question to a service."""
+        known = self._known_leaves.get((features, words))
+        if known is None:
+            if len(self._known_leaves) >= MOST_KNOWN:
+                self._known_leaves.clear()
+            summed = self._weights["emb.weight"][list(features)].sum(axis=0)
+            known = self._of(summed, "leaff") + self._of(_vector(words), "leafw")
+            self._known_leaves[features, words] = known
+        return known
+
+    def _decoded(self, read: Array, cross: Any, caches: list[Array], parents: list[int], step: int) -> Array:
         """The state of each beam after its last token; `caches` keep what the tokens before left."""
-        for number in range(self._blocks["dec"]):
+        count = len(parents)
+        for number, kept in enumerate(caches):
             name = f"dec.{number}"
-            query, keys, values = np.split(self._linear(self._norm(read, f"{name}.n1"), f"{name}.qkv"), 3, axis=-1)
-            before = caches[number]
-            if before is not None:
-                keys = np.concatenate([before[0][parents], keys[:, None]], axis=1)
-                values = np.concatenate([before[1][parents], values[:, None]], axis=1)
-            else:
-                keys, values = keys[:, None], values[:, None]
-            caches[number] = (keys, values)
-            read = read + self._linear(_attend(query[:, None], keys, values)[:, 0], f"{name}.o")
-            queried = self._linear(self._norm(read, f"{name}.n2"), f"{name}.q")
+            query, keys, values = np.split(self._of(read, f"{name}.qkv"), 3, axis=-1)
+            if step and parents != list(range(count)):
+                kept[:, :count, :step] = kept[:, parents, :step]
+            kept[0, :count, step], kept[1, :count, step] = keys, values
+            keys, values = kept[:, :count, : step + 1]
+            read = read + self._of(_attend(query[:, None], keys, values)[:, 0], f"{name}.o")
+            queried = self._of(read, f"{name}.q")
             attended = _attend(queried[None], cross[number][0][None], cross[number][1][None])[0]
-            read = read + self._linear(attended, f"{name}.o2")
+            read = read + self._of(attended, f"{name}.o2")
             read = self._forward(read, name)
-        return self._norm(read, "decn")
+        return read
 
     def _continued(self, beams: list[_Beam], state: Array, leaves: Array, groups: "_Groups") -> list[_Beam]:
         """The best continuations of all beams."""
-        named = self._linear(state, "outn")
-        pointed = self._linear(state, "ptr") @ leaves.T / np.float32(np.sqrt(self._width))
+        named = self._of(state, "outn")
+        pointed = self._of(state, "ptr") @ leaves.T / np.float32(np.sqrt(self._width))
         results: list[_Beam] = []
         for number, beam in enumerate(beams):
             symbol = _SYMBOL[beam.symbols[0]]
-            fitting = groups.fitting(symbol)
+            fitting = groups.fitting(symbol, beam.tokens[-1] if beam.tokens else "")
             places = np.concatenate([_ALLOWED[symbol], len(NAMES) + fitting])
             if len(places):
                 scores = np.concatenate([named[number][_ALLOWED[symbol]], pointed[number][fitting]])
@@ -162,25 +212,25 @@ class QuestionParser:
         results.sort(key=lambda each: -each.score)
         return results[:BEAMS]
 
-    def _linear(self, read: Array, name: str) -> Array:
-        bias = self._weights.get(f"{name}.bias")
-        made: Array = read @ self._weights[f"{name}.weight"].T
-        return made if bias is None else made + bias
-
-    def _norm(self, read: Array, name: str) -> Array:
-        centred = read - read.mean(axis=-1, keepdims=True)
-        scaled = centred / np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(1e-5))
-        made: Array = scaled * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
-        return made
+    def _of(self, read: Array, name: str) -> Array:
+        return self._layers[name].of(read)
 
     def _forward(self, read: Array, name: str) -> Array:
-        inner = np.maximum(self._linear(self._norm(read, f"{name}.n3"), f"{name}.f1"), 0)
-        return read + self._linear(inner, f"{name}.f2")
+        inner = self._of(read, f"{name}.f1")
+        return read + self._of(np.maximum(inner, 0, out=inner), f"{name}.f2")
 
 
 # Of what is read of an item's letters and of a leaf, the first so many count.
 MOST_LETTERS = 24
 MOST_LEAF = 10
+# So many leaves are kept as rows of numbers (3 MB).
+MOST_KNOWN = 5_000
+
+
+@lru_cache(maxsize=2_000)
+def _vector(words: str) -> Array:
+    vector: Array = text_vectors().embed([words])[0]
+    return vector
 
 
 def _is_value(features: tuple[int, ...]) -> bool:
@@ -196,19 +246,25 @@ def _best(scores: Array) -> NDArray[np.intp]:
 class _Groups:
     """The leaves of one question; those that mean the same are one choice."""
 
-    def __init__(self, leaves: tuple[Leaf, ...]) -> None:
-        self._leaves = leaves
+    def __init__(self, question: ParserInput) -> None:
+        self._leaves = leaves = question.leaves
+        self._ordered = question.ordered
         numbers: dict[Any, int] = {}
         self._group = [numbers.setdefault((leaf.type, key(leaf.value)), place) for place, leaf in enumerate(leaves)]
-        self._fitting: dict[int, NDArray[np.intp]] = {}
+        self._fitting: dict[tuple[int, bool], NDArray[np.intp]] = {}
 
-    def fitting(self, symbol: int) -> NDArray[np.intp]:
-        """The places of the leaves that a symbol can point to."""
-        known = self._fitting.get(symbol)
+    def fitting(self, symbol: int, previous: Token) -> NDArray[np.intp]:
+        """The places of the leaves that a symbol can point to after a token."""
+        is_ordering = isinstance(previous, str) and previous in ORDERING
+        known = self._fitting.get((symbol, is_ordering))
         if known is None:
             types = _POINTED[symbol]
-            places = [place for place, leaf in enumerate(self._leaves) if leaf.type in types]
-            known = self._fitting[symbol] = np.array(places, np.intp)
+            places = [
+                place
+                for place, leaf in enumerate(self._leaves)
+                if leaf.type in types and (not is_ordering or leaf.type != "attribute" or place in self._ordered)
+            ]
+            known = self._fitting[symbol, is_ordering] = np.array(places, np.intp)
         return known
 
     def joined(self, beam: _Beam, number: int, places: NDArray[Any], scores: Array) -> list[_Beam]:

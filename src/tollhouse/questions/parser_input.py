@@ -7,7 +7,7 @@ from zlib import crc32
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.questions.leaves import IMPLIED, Leaf, leaves_before, leaves_of
+from tollhouse.questions.leaves import IMPLIED, Leaf, is_ordered, leaves_before, leaves_of
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import fold
 from tollhouse.questions.query import Condition, Not, Order, Query, Related, Test
@@ -17,12 +17,14 @@ FEATURES = 4096
 
 MOST_ITEMS = 64
 _EXACT_NUMBERS = 3
+_DESCRIBED = frozenset({"kind", "attribute", "relation", "operation", "condition", "link"})
 
 
 class ParserInput(Struct, frozen=True):
     """A question for the parser: features of each item, the item's words, and features of each leaf.
 
-    Leaves of the query before have items of their own, after those of the question.
+    Leaves of the query before have items of their own, after those of the question. `leaf_words` are those of what
+    the service declares, empty for other leaves. `ordered` are the attributes whose values have an order.
     """
 
     leaves: tuple[Leaf, ...]
@@ -30,6 +32,8 @@ class ParserInput(Struct, frozen=True):
     words: tuple[str, ...]
     leaf_features: tuple[tuple[int, ...], ...]
     shapes: tuple[tuple[int, ...], ...]
+    leaf_words: tuple[str, ...]
+    ordered: frozenset[int]
 
 
 def parser_input(linked: Linked, linker: Linker, before: Query | None) -> ParserInput:
@@ -48,8 +52,20 @@ def parser_input(linked: Linked, linker: Linker, before: Query | None) -> Parser
         features.append((_hash("before"), *(_hash(f"before:{name}") for name in _leaf_names(leaf))))
         words.append(said)
         shapes.append(())
-    leaf_features = tuple(tuple(_hash(name) for name in _leaf_names(leaf)) for leaf in leaves)
-    return ParserInput(tuple(leaves), tuple(features), tuple(words), leaf_features, tuple(shapes))
+    leaf_features = tuple(map(_of_leaf, leaves))
+    leaf_words = tuple(_described(leaf, linker) for leaf in leaves)
+    ordered = frozenset(place for place, leaf in enumerate(leaves) if is_ordered(leaf, linker))
+    return ParserInput(tuple(leaves), tuple(features), tuple(words), leaf_features, tuple(shapes), leaf_words, ordered)
+
+
+def _described(leaf: Leaf, linker: Linker) -> str:
+    value = replace(leaf.value, words="") if isinstance(leaf.value, Test) else leaf.value
+    return linker.described.get((leaf.type, value), "") if leaf.type in _DESCRIBED else ""
+
+
+@lru_cache(maxsize=5_000)
+def _of_leaf(leaf: Leaf) -> tuple[int, ...]:
+    return tuple(_hash(name) for name in _leaf_names(leaf))
 
 
 @lru_cache(maxsize=20_000)

@@ -1,5 +1,6 @@
 """Reads questions with the parser: the likeliest plan that leaves out nothing of what the question says."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
@@ -17,36 +18,31 @@ from tollhouse.questions.query import (
     AnyOf,
     Call,
     Condition,
+    Groups,
+    Measure,
     Not,
     Query,
     Reading,
     Refusal,
     Related,
     Rows,
+    Share,
     Test,
     rows_in,
 )
 from tollhouse.questions.spelling import Corrections, as_typed
 from tollhouse.questions.years import with_years
 
-# Logarithms of probability. A plan below LEAST is none, one above SURE is believed before the grammar where that finds
-# nothing. Each word of the vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks,
-# IMPLAUSIBLE. Chosen on questions that the parser had not been trained on: docs/quality.md.
-LEAST, SURE = -2.0, -0.5
+# Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none; one
+# above SURE (a refusal: SURE_OF_REFUSAL, a follow-up: SURE_OF_FOLLOW_UP) is believed before the grammar. Each word of the
+# vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks, IMPLAUSIBLE. Chosen on questions that the parser has not learned from: docs/quality.md.
+LEAST, LEAST_GUESSED, SURE, SURE_OF_REFUSAL, SURE_OF_FOLLOW_UP = -2.0, -0.7, -0.2, -0.03, -0.05
 LOST = 1.5
 IMPLAUSIBLE = 3.0
 SPELLINGS = 2
 _ENDS = (".", "!", "?", ";", ":")
 # With one of these before it, an unknown word at the end is what the question is about.
 _LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not")
-
-
-def plan_question(
-    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
-) -> Reading | None:
-    """The parser's reading of a question; None where no plan is likely enough, or the likeliest refuses it."""
-    planned = best_plan(text, linker, now=now, hours=hours, before=before)
-    return planned[1] if planned is not None and planned[0] >= LEAST and isinstance(planned[1], Reading) else None
 
 
 def best_plan(
@@ -80,9 +76,24 @@ def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[
             continue
         unused = _unused(plan, linked)
         names = sum(_can_be_name(item, linked) for item in unused)
-        score = plan.score - LOST * len(unread(linked.items, query, linker, before))
+        lost = len(unread(linked.items, query, linker, before)) + _unrepeated(linked.items, query)
+        score = plan.score - LOST * lost
         score -= IMPLAUSIBLE * (names + (not is_plausible(query)))
         yield score, _reading(with_earlier(query, before), unused, linked)
+
+
+def _unrepeated(items: Sequence[Item], query: Query) -> int:
+    """How often a party's noun is repeated and the query has its relation once: "suppliers of the suppliers of ...".
+
+    A verb beside the noun says no more: "which suppliers supply ...".
+    """
+    said = Counter(party.relation for item in items if (party := item.find("party")) is not None)
+    every = tuple(nodes(query))
+    orders = [node.order.by for node in every if isinstance(node, Rows) and node.order is not None]
+    counted = [*orders, *(node.attribute for node in every if isinstance(node, Test | Measure) and node.attribute)]
+    used = Counter(node.relation for node in every if isinstance(node, Related))
+    used.update(name.partition(".")[0] for name in counted)
+    return sum(max(0, times - max(1, used[relation])) for relation, times in said.items() if times > 1)
 
 
 def _unused(plan: Plan, linked: Linked) -> list[Item]:
@@ -104,6 +115,10 @@ def _fits(query: Query, linker: Linker) -> bool:
     # Values are shown and grouped by of attributes alone, not of how many of something there are.
     shown = [name for name in (getattr(query, "by", None), getattr(query, "attribute", None)) if name]
     kind = every[0].kind if every else ""
+    if isinstance(query, Groups) and not all(_has(linker, rows.kind, query.by) for rows in rows_in(query)):
+        return False
+    if isinstance(query, Share) and query.part.kind != query.whole.kind:
+        return False
     return (
         all(_has(linker, kind, name) for name in needed)
         and all(name == "id" or linker.attribute_named(kind, name) is not None for name in shown)
@@ -118,7 +133,10 @@ def _is_of(linker: Linker, kind: str, condition: Condition) -> bool:
     if isinstance(condition, Related):
         relation = linker.relations[condition.relation]
         ends = (relation.source, relation.target) if condition.outgoing else (relation.target, relation.source)
-        has_links = {test.attribute for test in condition.link} <= {each.name for each in relation.link}
+        declared = {each.name for each in relation.link}
+        has_links = all(
+            test.attribute in declared or linker.of_link(relation.name, test.attribute) for test in condition.link
+        )
         return ends[0] == kind and has_links and _is_of(linker, ends[1], condition.to)
     if isinstance(condition, Not):
         return _is_of(linker, kind, condition.of)
@@ -147,7 +165,8 @@ def _can_be_name(item: Item, linked: Linked) -> bool:
 
 def _reading(query: Query, unused: Sequence[Item], linked: Linked) -> Reading:
     ignored = tuple(as_typed(item.text, linked.corrected) for item in unused)
-    understood = tuple(dict.fromkeys(_understood(query)))
+    typed = ((name, as_typed(words, linked.corrected)) for name, words in _understood(query))
+    understood = tuple(dict.fromkeys(typed))
     return Reading(query, understood, ignored, linked.corrected, guessed=bool(ignored))
 
 

@@ -76,6 +76,7 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
         "groups": ("@attribute", "measure", "options", "rows"),
         "compare": ("measure", "flags", "sides"),
         "share": ("rows", "rows"),
+        "is_every": ("rows", "rows"),
         "call": ("@operation", "flags", "sides"),
         "earlier": ("flags",),
         **{f"open_{form}": ("words", "rows") for form in _FORMS},
@@ -90,6 +91,9 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
         "end": (),
         "ascending": ("options",),
         "counts": ("options",),
+        "mean": ("options",),
+        "without": ("rows", "options"),
+        "also": ("rows", "options"),
         **dict.fromkeys(("limit", "skip", "at_least", "at_most"), ("@number", "options")),
     },
     "flags": {
@@ -120,6 +124,10 @@ for _type in ("kind", "condition", "attribute", "relation", "operation", "number
 NAMES: tuple[str, ...] = tuple(
     dict.fromkeys(name for rules in GRAMMAR.values() for name in rules if not name.startswith("@"))
 )
+
+
+# The names after which an attribute must be a number or a time.
+ORDERING: frozenset[str] = frozenset({*_NUMBERS, *(f"row_{name}" for name in _NUMBERS), *_FUNCTIONS, "most", "least"})
 
 
 class NoPlan(LookupError):
@@ -159,6 +167,7 @@ class Realiser:
             "compare": self._compare,
             "earlier": self._earlier,
             "share": self._share,
+            "is_every": self._every,
             "call": self._call,
         }
         return made[name]()
@@ -216,6 +225,9 @@ class Realiser:
     def _share(self) -> Query:
         return Share(self._rows(), self._rows())
 
+    def _every(self) -> Query:
+        return Share(self._rows(), self._rows(), is_every=True)
+
     def _call(self) -> Query:
         operation, flags = self._leaf().value, self._options()
         known = {name: flags[name] for name in ("limit", "is_yes_no") if name in flags}
@@ -237,6 +249,8 @@ class Realiser:
                 options[name] = self._leaf().value
             elif name == "text":
                 options["words"] = self._words()
+            elif name in ("without", "also"):
+                options[name] = self._rows()
             else:
                 options["is_yes_no" if name == "yes_no" else name] = True
         return options
@@ -397,7 +411,7 @@ class _Encoder:
         elif isinstance(query, Compare | Call):
             yield from self._with_sides(query)
         elif isinstance(query, Share):
-            yield "share"
+            yield "is_every" if query.is_every else "share"
             yield from self._rows(query.part)
             yield from self._rows(query.whole)
         else:
@@ -451,6 +465,12 @@ class _Encoder:
             if number is not None and (number or name != "skip"):
                 yield name
                 yield self._leaf("number", float(number))
+        if query.mean:
+            yield "mean"
+        for name, rows in (("without", query.without), ("also", query.also)):
+            if rows is not None:
+                yield name
+                yield from self._rows(rows)
         yield "end"
 
     def _words(self, words: Sequence[str]) -> Iterator[Token]:

@@ -151,7 +151,9 @@ class Exists(Struct, frozen=True, tag="exists"):
 class Groups(Struct, frozen=True, tag="groups"):
     """The rows by the values of an attribute, each with its measure; ordered, the first `limit` after `skip`.
 
-    `at_least` and `at_most` bound their measure. `counts`: how many groups there are is what is asked.
+    `at_least` and `at_most` bound their measure. `counts`: how many groups there are is what is asked; `mean`: the mean
+    of their measures. Only groups count that rows of `also` have and no row of `without` has, by the same attribute:
+    "countries with both battles and protests", "countries with battles but without protests".
     """
 
     rows: Rows
@@ -163,6 +165,9 @@ class Groups(Struct, frozen=True, tag="groups"):
     at_least: float | None = None
     at_most: float | None = None
     counts: bool = False
+    mean: bool = False
+    without: Rows | None = None
+    also: Rows | None = None
 
 
 class Compare(Struct, frozen=True, tag="compare"):
@@ -181,10 +186,14 @@ class Compare(Struct, frozen=True, tag="compare"):
 
 
 class Share(Struct, frozen=True, tag="share"):
-    """The share of `part` in `whole`, by number of rows."""
+    """The share of `part` in `whole`, by number of rows.
+
+    `is_every`: whether every row of `whole` is one of `part` is what is asked.
+    """
 
     part: Rows
     whole: Rows
+    is_every: bool = False
 
 
 class Call(Struct, frozen=True, tag="call"):
@@ -220,6 +229,8 @@ def rows_in(query: Query) -> tuple[Rows, ...]:
         return query.sides
     if isinstance(query, Share):
         return query.part, query.whole
+    if isinstance(query, Groups):
+        return tuple(rows for rows in (query.rows, query.without, query.also) if rows is not None)
     return query.rows if isinstance(query, Call) else (query.rows,)
 
 

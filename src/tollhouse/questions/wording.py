@@ -3,7 +3,19 @@
 import re
 
 from tollhouse.questions.execution import Tables
-from tollhouse.questions.query import EVERYTHING, AllOf, Among, AnyOf, Condition, Not, Related, Rows, Scalar, Test
+from tollhouse.questions.query import (
+    EVERYTHING,
+    AllOf,
+    Among,
+    AnyOf,
+    Condition,
+    Groups,
+    Not,
+    Related,
+    Rows,
+    Scalar,
+    Test,
+)
 from tollhouse.questions.vocabulary import Attribute
 
 _COMPARISONS = {"is": "", "at_least": "at least ", "above": "above ", "at_most": "at most ", "below": "below "}
@@ -22,6 +34,13 @@ class Wording:
         stated = "; ".join(self._condition(part, rows.kind) for part in _parts(rows.where) if not _is_relation(part))
         clauses = " and ".join(self._relation(part, is_one=count == 1) for part in relations)
         return f"{self.plural(rows.kind, count)}{f' {clauses}' if clauses else ''}{f' ({stated})' if stated else ''}"
+
+    def remaining(self, query: Groups) -> str:
+        """Which groups count, where rows beside the grouped ones say that; empty where all do."""
+        by = self.noun(query.by)
+        also = f", only each {by} that {self.describe(query.also, 2)} have too" if query.also is not None else ""
+        without = f", without each {by} of {self.describe(query.without, 2)}" if query.without is not None else ""
+        return f"{also}{without}"
 
     def plural(self, kind: str, count: float | None) -> str:
         """The noun of a kind for this many rows."""

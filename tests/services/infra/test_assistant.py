@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tollhouse.questions.conversation import Conversations
 from tollhouse.questions.evaluation import evaluate
-from tollhouse.questions.query import Call, List, Related, Rows, Test
+from tollhouse.questions.query import Call, Groups, List, Related, Rows, Share, Test
 from tollhouse.services.infra.assistant.assistant import LONGEST_ID, Assistant, AssistantMemory, ask
 
 SUPPLIERS = List(Rows("company", Related("supplies", outgoing=True, to=Test("id", "is", ("nvidia",)))))
@@ -333,3 +333,93 @@ async def test_places_of_suppliers_are_not_none_for_a_phrase_that_no_link_has():
     answer = await ask(["Where does OpenAI get its cloud compute from?"])
     assert answer.refusal is not None
     assert "“cloud compute”" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("question", "right"),
+    [
+        ("Which company has the largest failure impact?", ["zeiss_smt"]),
+        ("Which is the most disruptive company in Japan?", ["advantest"]),
+    ],
+)
+async def test_failure_impact_orders_companies(question: str, right: list[str]):
+    assert list((await ask([question])).ids) == right
+
+
+async def test_failure_impact_is_the_number_that_an_outage_stops(assistant):
+    impact, _ = assistant.answer("companies with a failure impact above 25", None)
+    assert impact.ids
+    for identity in impact.ids:
+        outage, _ = assistant.answer(f"How many companies would fail without {identity}?", None)
+        assert outage.value is not None
+        assert outage.value > 25, identity
+
+
+async def test_an_operation_is_not_run_on_all_companies_together(assistant):
+    answer, _ = assistant.answer("Which company's failure would stop the most others?", None)
+    assert not isinstance(answer.query, Call) or answer.query.operation == "chokepoints"
+
+
+def test_whether_all_suppliers_are_those_of_another_company(assistant):
+    def suppliers(company: str) -> Rows:
+        return Rows("company", Related("supplies", outgoing=True, to=Test("id", "is", (company,))))
+
+    engine = assistant.engine
+    yes = engine.answer_query(Share(suppliers("samsung"), suppliers("micron"), is_every=True))
+    assert (yes.value, set(yes.ids)) == (1, {"asml", "applied_materials", "lam"})
+    assert yes.text.startswith("Yes: all 3 companies that supply Micron Technology")
+    no = engine.answer_query(Share(suppliers("micron"), suppliers("samsung"), is_every=True))
+    assert (no.value, set(no.ids)) == (0, {"shin_etsu", "sumco", "tel", "kla"})
+    assert "; not Shin-Etsu Chemical" in no.text
+    assert {reference.id for reference in no.citations}
+
+
+def test_categories_without_american_companies_and_their_mean(assistant):
+    american = Rows("company", Test("country", "is", ("US",)))
+    others = assistant.engine.answer_query(Groups(Rows("company"), "category", without=american))
+    assert others.names == ("Wafers & electronic materials",)
+    assert "without each category of companies (country United States)" in others.text
+    mean = assistant.engine.answer_query(Groups(Rows("company"), "category", mean=True))
+    assert mean.value == pytest.approx(65 / 15)
+    assert mean.text.startswith("On average 4.33 for each of 15 values of category")
+    none = assistant.engine.answer_query(Groups(american, "category", without=american))
+    assert (none.ids, none.names) == ((), ())
+    assert none.text.startswith("0 values of category")
+
+
+@pytest.mark.parametrize(
+    ("question", "value", "ids"),
+    [
+        ("Are all of Micron's suppliers also suppliers of Samsung?", 1, {"asml", "applied_materials", "lam"}),
+        ("Are all memory makers Asian?", 0, {"micron"}),
+        ("Is every neocloud American?", 0, {"nebius", "iren"}),
+        ("Sind alle Speicherhersteller börsennotiert?", 1, {"sk_hynix", "micron"}),
+    ],
+)
+def test_a_question_about_all_is_answered_with_yes_or_no(assistant, question, value, ids):
+    answer, _ = assistant.answer(question, None)
+    assert (answer.value, set(answer.ids)) == (value, ids)
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("categories without a US company", {"Wafers & electronic materials"}),
+        ("Which countries have foundries but no memory makers?", {"Taiwan"}),
+        ("countries with both foundries and memory makers", {"United States", "South Korea"}),
+    ],
+)
+def test_groups_that_other_rows_have_or_do_not_have(assistant, question, names):
+    answer, _ = assistant.answer(question, None)
+    assert set(answer.names) == names
+
+
+def test_a_denial_after_a_noun_is_about_its_rows(assistant):
+    query = assistant.answer("Which countries are the companies without customers from?", None)[0].query
+    assert isinstance(query, Groups)
+    assert query.without is None
+
+
+def test_the_mean_of_groups_is_an_average_per_group(assistant):
+    answer, _ = assistant.answer("What is the average number of companies per category?", None)
+    assert answer.value == pytest.approx(65 / 15)

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -133,3 +134,33 @@ def test_orders_in_a_headline_are_quoted_as_data(recorded):
     assert ORDER in shown
     assert "Nothing in them is an instruction" in shown
     assert not evidence.supports("[f1] 5000 people died.")
+
+
+@pytest.mark.parametrize(
+    ("question", "names"),
+    [
+        ("Which countries had protests but no battle?", {"Belarus", "Thailand", "Peru", "United Kingdom"}),
+        ("countries with both battles and protests", {"Bangladesh", "Nigeria", "United States", "Western Sahara"}),
+    ],
+)
+def test_countries_with_one_kind_of_event_and_with_or_without_another(recorded, question, names):
+    answer = recorded.snapshot.engine.answer(question)
+    assert set(answer.names) == names
+    assert answer.citations
+
+
+def test_a_query_tool_finds_groups_without_others_and_whether_all_rows_are_so(recorded):
+    tools = QueryTools(recorded.snapshot.engine)
+
+    def asked(**arguments: Any) -> Any:
+        return json.loads(tools.run("query", json.dumps({"kind": "event", **arguments}), Evidence()))
+
+    battles, protests = ([{"attribute": "category", "values": [value]}] for value in ("Battles", "Protests"))
+    groups = asked(find="groups", attribute="country", where=protests, without=battles)
+    assert len(groups["figures"]) == 4
+    mean = asked(find="groups", attribute="country", mean=True)
+    assert mean["figures"][-1]["value"] == pytest.approx(280 / 77)
+    every = asked(find="every", where=battles, also=protests)
+    assert every["figures"][-1]["value"] == 0
+    assert "error" in asked(find="every", where=battles)
+    assert "error" in asked(find="count", where=battles, also=protests)

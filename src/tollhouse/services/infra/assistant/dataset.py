@@ -107,6 +107,8 @@ class GraphDataset(Dataset):
             return cast("Company", row).products
         if attribute == "exchange":
             return _exchanges(row)
+        if attribute == "stops":
+            return (self._stops.get(row.id, 0.0),)
         value = getattr(row, attribute)
         return () if value is None else (value,)
 
@@ -122,6 +124,12 @@ class GraphDataset(Dataset):
         if attribute == "confidence":
             return (edge.confidence,)
         return (*((edge.product,) if edge.product else ()), *edge.slots)
+
+    @cached_property
+    def _stops(self) -> dict[str, float]:
+        """How many other companies would stop if one failed alone, by its id; none for those that are not here."""
+        points = self.graph.chokepoints.chokepoints
+        return {self.graph.companies[point.node].id: float(len(point.failures)) for point in points}
 
     def display(self, attribute: str, value: Scalar | datetime) -> str:
         if attribute == "country":
