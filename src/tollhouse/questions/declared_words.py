@@ -1,4 +1,4 @@
-"""The words by which a service declares what queries are made of, for the parser to compare with those of a question."""
+"""The words by which a service declares what queries are made of; the parser compares them with those of questions."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
