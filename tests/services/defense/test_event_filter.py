@@ -123,11 +123,11 @@ def test_every_field_has_a_rule_and_a_value_here():
     assert set(FILTER_FIELDS) == {*VALUES, "relevance"} == {*RULES, "entity", "relevance"}
 
 
-@pytest.mark.parametrize("name", VALUES)
 @pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert, from_chat])
-async def test_field_selects_the_same_event_everywhere(stored, count, name):
+async def test_field_selects_the_same_event_everywhere(stored, count):
     assert await count(stored, {}) == 2
-    assert await count(stored, {name: VALUES[name]}) == 1
+    counted = {name: await count(stored, {name: value}) for name, value in VALUES.items()}
+    assert counted == dict.fromkeys(VALUES, 1)
 
 
 @pytest.mark.parametrize("count", [from_feed, from_analysis, from_alert])
