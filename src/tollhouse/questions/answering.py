@@ -17,7 +17,7 @@ from tollhouse.questions.grounding import Citations, Reference
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.normalise import language_of, tokenise
 from tollhouse.questions.parser import UNLIKELY
-from tollhouse.questions.planning import LEAST, LEAST_GUESSED, SURE, SURE_OF_FOLLOW_UP, SURE_OF_REFUSAL, best_plan
+from tollhouse.questions.planning import LEAST, LEAST_GUESSED, SURE, best_plan
 from tollhouse.questions.plans import key
 from tollhouse.questions.query import (
     COUNT,
@@ -99,9 +99,7 @@ class Engine:
         score, planned = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, reading)
         if isinstance(planned, Reading) and not self._is_sound(planned.query):
             return reading
-        limit = SURE if before is None else SURE_OF_FOLLOW_UP
-        limit = limit if isinstance(planned, Reading) else SURE_OF_REFUSAL
-        is_believed = score >= limit and (isinstance(reading, Refusal) or not self._denies_twice(text))
+        is_believed = score >= SURE and (isinstance(reading, Refusal) or not self._denies_twice(text))
         if is_believed and self.dataset.declaration.is_learned:
             # The grammar's refusal names the words that it rests on.
             refused = reading if isinstance(reading, Refusal) else Refusal("unclear")

@@ -181,13 +181,13 @@ class QuestionParser:
     def _decoded(self, read: Array, cross: Any, caches: list[Array], parents: list[int], step: int) -> Array:
         """The state of each beam after its last token; `caches` keep what the tokens before left."""
         count = len(parents)
-        for number, kept in enumerate(caches):
+        for number, stored in enumerate(caches):
             name = f"dec.{number}"
             query, keys, values = np.split(self._of(read, f"{name}.qkv"), 3, axis=-1)
             if step and parents != list(range(count)):
-                kept[:, :count, :step] = kept[:, parents, :step]
-            kept[0, :count, step], kept[1, :count, step] = keys, values
-            keys, values = kept[:, :count, : step + 1]
+                stored[:, :count, :step] = stored[:, parents, :step]
+            stored[0, :count, step], stored[1, :count, step] = keys, values
+            keys, values = stored[:, :count, : step + 1]
             read = read + self._of(_attend(query[:, None], keys, values)[:, 0], f"{name}.o")
             queried = self._of(read, f"{name}.q")
             attended = _attend(queried[None], cross[number][0][None], cross[number][1][None])[0]

@@ -34,10 +34,9 @@ from tollhouse.questions.spelling import Corrections, as_typed
 from tollhouse.questions.years import with_years
 
 # Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none; one
-# above SURE (a refusal: SURE_OF_REFUSAL, a follow-up: SURE_OF_FOLLOW_UP) is believed before the grammar. Each word of
-# the vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks, IMPLAUSIBLE. Chosen on
-# questions that the parser has not learned from: docs/quality.md.
-LEAST, LEAST_GUESSED, SURE, SURE_OF_REFUSAL, SURE_OF_FOLLOW_UP = -2.0, -0.7, -0.2, -0.03, -0.05
+# above SURE is believed before the grammar. Each word of the vocabulary that a plan leaves out costs LOST; each unknown
+# name, and a query no one asks, IMPLAUSIBLE. Chosen on questions that the parser has not learned from: docs/quality.md.
+LEAST, LEAST_GUESSED, SURE = -2.0, -0.7, -0.05
 LOST = 1.5
 IMPLAUSIBLE = 3.0
 SPELLINGS = 2
