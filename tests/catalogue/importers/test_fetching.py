@@ -117,6 +117,7 @@ async def test_packed_file_is_unpacked_too():
         (gzip.compress(gzip.compress(b"id,title,price\n")), "holds another gzip file"),
         (gzip.compress(b"id,title,price\n" * 99)[:-9], "damaged or cut short"),
     ],
+    ids=("packed twice", "cut short"),
 )
 async def test_packed_file_that_cannot_be_unpacked_is_refused(body, reason):
     async with website(lambda _: Reply(200, body)) as site:
