@@ -41,7 +41,14 @@ LONG = (
     "journeys",
     "payments",
     "webhooks",
+    "test_growth",
+    "catalogue/importers/test_streaming",
+    "services/infra/test_assistant",
     "services/defense",
+    "services/tables/test_indexing",
+    "questions/test_metamorphic",
+    "middleware",
+    "proxy",
 )
 
 

@@ -42,7 +42,7 @@ _LOCK_NOT_AVAILABLE = "55P03"
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 _LIMIT_WAIT = text("SET LOCAL lock_timeout = '2s'")
 _EXISTS = text("SELECT 1 FROM lease WHERE role = :role")
-_MAKE = text("INSERT INTO lease (role, token, expires_at) VALUES (:role, 0, 0) ON CONFLICT (role) DO NOTHING")
+_MAKE = text("INSERT INTO lease (role, token, expires_at) VALUES (:role, 0, 0) ON CONFLICT DO NOTHING")
 # A unique index has the token, so that a change of it waits for the transactions that locked the row FOR KEY SHARE.
 _TAKE = text(
     f"UPDATE lease SET token = token + 1, expires_at = {_NOW} + :seconds, holder = :holder, requested_until = 0 "  # noqa: S608 - our text
