@@ -1,16 +1,11 @@
-"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz GENERATED.jsonl ...`.
+"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz`.
 
-Needs PyTorch (`pip install torch`), which nothing else here does. The plans to learn are those of labelled questions
-that the engine answers exactly: of data/questions and the files in tests/data/questions but those that measure it or
-that its thresholds are chosen on, of generated questions (files of `tools.generate_questions`, with the service in
-their names), and of paraphrases of labelled questions, which ask the same (data/question_paraphrases.jsonl). A question
-that the engine does not answer exactly has the plan of a plainer wording (data/question_rewordings.json) if that is
-answered exactly, and is refused if it has no answer. Queries that the engine's grammar cannot read yet are made with
-their questions by `question_generator.forms`.
+Needs PyTorch (`pip install torch`), which nothing else here does. It learns from labelled questions and their
+paraphrases, which ask the same (data/question_paraphrases.jsonl), with the queries of data/question_queries.jsonl, that
+`tools.question_queries` works out; not from the questions that measure it or that its thresholds are chosen on. Forms
+that few people use are made with their questions by `question_generator.forms`.
 """
 
-import asyncio
-import json
 import math
 import random
 import sys
@@ -20,7 +15,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 from msgspec import Struct
@@ -28,28 +22,21 @@ from torch import nn
 from torch.nn import functional
 
 from tollhouse.questions.answering import Engine
-from tollhouse.questions.evaluation import REFUSE, LabelledQuestion, outcome
 from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS
 from tollhouse.questions.parser_input import FEATURES, UNKNOWN, VALUE, ParserInput, letters, parser_input
 from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, encode, following, key
 from tollhouse.questions.query import Query, Refusal
 from tollhouse.questions.years import with_years
-from tollhouse.services.defense.chat.snapshot import bundled_engine
-from tollhouse.services.infra.assistant.assistant import bundled_assistant
 from tollhouse.vectors import text_vectors
+from tools.question_engines import SERVICES, engine_of, service_of
 from tools.question_generator import forms
-
-QUESTIONS = (Path("tests/data/questions"), Path(__file__).parent / "data" / "questions")
-PARAPHRASES = Path(__file__).parent / "data" / "question_paraphrases.jsonl"
-REWORDINGS = Path(__file__).parent / "data" / "question_rewordings.json"
-HELD_OUT = ("_development", "_ninth")
-"""The files of these names choose thresholds or measure the parser, and are not learned from."""
+from tools.question_queries import KnownQuery, known_queries, labelled, paraphrases
 
 STEPS, BATCH, RATE, DROPOUT = 6500, 48, 1.2e-3, 0.18
 WIDTH, INNER, BLOCKS = 160, 320, 2
-# Shares of generated, labelled, paraphrased and formed questions in a batch.
-SHARES = (0.04, 0.43, 0.47, 0.06)
+# Shares of labelled, paraphrased and formed questions in a batch.
+SHARES = (0.45, 0.49, 0.06)
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
 FORGOTTEN, INSERTED = 0.12, 0.15
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
@@ -68,61 +55,33 @@ class Example(Struct):
 
 
 class Case(Struct):
-    """A labelled question: what the conversation asked before, and the reading that is right."""
+    """A question: what the conversation asked before, and the reading that is right."""
 
-    id: str
     text: str
     before: Query | None
     right: Query | Refusal
 
 
 def main() -> int:
-    out, generated = Path(sys.argv[1]), [Path(name) for name in sys.argv[2:]]
     torch.set_num_threads(1)
     pools: list[list[Example]] = [[] for _ in SHARES]
-    for service, engine in (("infra", bundled_assistant().engine), ("defense", asyncio.run(bundled_engine()))):
-        every = sorted(file for folder in QUESTIONS for file in folder.glob(f"{service}*.jsonl"))
-        files = [file for file in every if not file.stem.endswith(HELD_OUT)]
-        labelled = [case for file in files for case in _cases(engine, file)]
-        known = {case.id: case for case in labelled}
-        own = [file for file in generated if service in file.stem]
-        pools[0] += _examples(engine, (case for file in own for case in _cases(engine, file)))
-        pools[1] += _examples(engine, labelled)
-        pools[2] += _examples(engine, _paraphrased(service, known))
-        pools[3] += _examples(engine, (Case("", text, None, query) for text, query in forms.cases(service, engine)))
-    print(f"{[len(pool) for pool in pools]} generated, labelled, paraphrased and formed questions", file=sys.stderr)
+    known, said = known_queries(), paraphrases()
+    for name in dict.fromkeys(each.partition(":")[0] for each in known):
+        engine = engine_of(service_of(name))
+        own = [(line, known[f"{name}:{line.id}"]) for line in labelled(name) if f"{name}:{line.id}" in known]
+        pools[0] += _examples(engine, (_case(line.conversation[-1], query) for line, query in own))
+        pools[1] += _examples(engine, (_case(text, query) for _, query in own for text in said.get(query.id, ())))
+    for service in SERVICES:
+        engine = engine_of(service)
+        pools[2] += _examples(engine, (Case(text, None, query) for text, query in forms.cases(service, engine)))
+    print(f"{[len(pool) for pool in pools]} labelled, paraphrased and formed questions", file=sys.stderr)
     weights = _train(pools)
-    _write(weights, out)
+    _write(weights, Path(sys.argv[1]))
     return 0
 
 
-def _cases(engine: Engine, file: Path) -> Iterator[Case]:
-    """The questions of a file whose right reading is known."""
-    rewordings: dict[str, str] = json.loads(REWORDINGS.read_text(encoding="utf-8"))
-    for text in file.read_text(encoding="utf-8").splitlines():
-        line = msgspec.json.decode(text, type=LabelledQuestion)
-        *earlier, last = line.conversation
-        before: Query | None = None
-        for turn in earlier:
-            before = engine.answer(turn, before).query or before
-        name = f"{file.stem}:{line.id}"
-        for wording in (last, rewordings.get(name, "")):
-            answer = engine.answer(wording, before) if wording else None
-            right = (answer.query or answer.refusal) if answer and outcome(line, answer) == "exact" else None
-            if right is not None:
-                yield Case(name, last, before, right)
-                break
-        else:
-            if line.right == REFUSE:
-                yield Case(name, last, before, Refusal("opinion"))
-
-
-def _paraphrased(service: str, known: Mapping[str, Case]) -> Iterator[Case]:
-    for text in PARAPHRASES.read_text(encoding="utf-8").splitlines():
-        line = json.loads(text)
-        case = known.get(line["id"])
-        if line["id"].startswith(service) and case is not None:
-            yield from (Case(case.id, said, case.before, case.right) for said in line["paraphrases"])
+def _case(text: str, known: KnownQuery) -> Case:
+    return Case(text, known.before, known.right)
 
 
 def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:

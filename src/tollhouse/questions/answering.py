@@ -130,7 +130,7 @@ class Engine:
             can_open = reading.open is not None and self._can_open(reading.open)
             opened = self._from_texts(reading.open) if reading.open and can_open else None
             return opened or self.refuse(text, reading)
-        answer = self._answered(text, reading)
+        answer = self.answer_reading(text, reading)
         if not isinstance(answer, Refusal) and _is_none(answer) and not reading.guessed:
             answer = self._confirmed(text, before, reading, answer)
         return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
@@ -149,10 +149,11 @@ class Engine:
             if isinstance(other, Refusal):
                 return Refusal("unclear")
         # That its rows are none as well confirms the answer, whatever words it leaves out.
-        answer = self._answered(text, replace(other, guessed=False))
+        answer = self.answer_reading(text, replace(other, guessed=False))
         return none if isinstance(answer, Answer) and _is_none(answer) else answer
 
-    def _answered(self, text: str, reading: Reading) -> Answer | Refusal:
+    def answer_reading(self, text: str, reading: Reading) -> Answer | Refusal:
+        """The answer to a question that has been read."""
         try:
             return self._answer(text, reading)
         except (KeyError, IndexError, ValueError):

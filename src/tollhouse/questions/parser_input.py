@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tollhouse.questions.leaves import IMPLIED, Leaf, is_ordered, leaves_before, leaves_of
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import fold
-from tollhouse.questions.query import Condition, Not, Order, Query, Related, Test
+from tollhouse.questions.query import Condition, Not, Query, Related, Test
 
 FEATURES = 4096
 """Buckets of hashed features."""
@@ -36,11 +36,16 @@ class ParserInput(Struct, frozen=True):
     ordered: frozenset[int]
 
 
-def parser_input(linked: Linked, linker: Linker, before: Query | None) -> ParserInput:
-    """What the parser reads of a linked question after the query before."""
+def parser_input(linked: Linked, linker: Linker, before: Query | None, *, is_named: bool | None = None) -> ParserInput:
+    """What the parser reads of a linked question after the query before.
+
+    `is_named`: features have the names of what the service declares. The parser knows those of services that it has
+    learned from; to others, types stand for them.
+    """
+    named = linker.declaration.is_learned if is_named is None else is_named
     items = linked.items[:MOST_ITEMS]
     leaves = leaves_of(items, linker)
-    features = [_of_item(item, linked.language) for item in items]
+    features = [_of_item(item, linked.language, None if named else linker) for item in items]
     words = [item.text for item in items]
     shapes = [letters(item.text) for item in items]
     if before is not None:
@@ -49,10 +54,10 @@ def parser_input(linked: Linked, linker: Linker, before: Query | None) -> Parser
         shapes.append(())
     for said, leaf in leaves_before(before):
         leaves.append(replace(leaf, item=len(features)))
-        features.append((_hash("before"), *(_hash(f"before:{name}") for name in _leaf_names(leaf))))
+        features.append((_hash("before"), *(_hash(f"before:{name}") for name in _leaf_names(leaf, named))))
         words.append(said)
         shapes.append(())
-    leaf_features = tuple(map(_of_leaf, leaves))
+    leaf_features = tuple(_of_leaf(leaf, named) for leaf in leaves)
     leaf_words = tuple(_described(leaf, linker) for leaf in leaves)
     ordered = frozenset(place for place, leaf in enumerate(leaves) if is_ordered(leaf, linker))
     return ParserInput(tuple(leaves), tuple(features), tuple(words), leaf_features, tuple(shapes), leaf_words, ordered)
@@ -64,8 +69,8 @@ def _described(leaf: Leaf, linker: Linker) -> str:
 
 
 @lru_cache(maxsize=5_000)
-def _of_leaf(leaf: Leaf) -> tuple[int, ...]:
-    return tuple(_hash(name) for name in _leaf_names(leaf))
+def _of_leaf(leaf: Leaf, named: bool) -> tuple[int, ...]:  # noqa: FBT001 - called by position
+    return tuple(_hash(name) for name in _leaf_names(leaf, named))
 
 
 @lru_cache(maxsize=20_000)
@@ -84,15 +89,16 @@ def letters(text: str) -> tuple[int, ...]:
 VALUE, UNKNOWN = _hash("value"), _hash("unknown")
 
 
-def _of_item(item: Item, language: str) -> tuple[int, ...]:
-    names = [name for meaning in item.meanings for name in _of_meaning(meaning)]
+def _of_item(item: Item, language: str, unnamed: Linker | None) -> tuple[int, ...]:
+    """With a linker, which knows the types, the names of what it declares are left out."""
+    names = [name for meaning in item.meanings for name in _of_meaning(meaning, unnamed)]
     names.append(f"language:{language}")
     if item.text[:1].isupper():
         names.append("capital")
     return tuple(_hash(name) for name in dict.fromkeys(names))
 
 
-def _of_meaning(meaning: Meaning) -> tuple[str, ...]:  # noqa: PLR0911
+def _of_meaning(meaning: Meaning, unnamed: Linker | None) -> tuple[str, ...]:  # noqa: PLR0911
     role, name = meaning.role, meaning.name
     if role in ("function", "mark"):
         return (f"{role}:{name}",)
@@ -107,46 +113,53 @@ def _of_meaning(meaning: Meaning) -> tuple[str, ...]:  # noqa: PLR0911
     if role == "time":
         return role, f"time:{bool(meaning.value.since)}:{bool(meaning.value.until)}"
     if role in ("verb", "party", "stranded"):
-        return role, f"{role}:{bool(meaning.value)}", f"relation:{meaning.relation}", f"{role}:{meaning.relation}"
+        names = [] if unnamed else [f"relation:{meaning.relation}", f"{role}:{meaning.relation}"]
+        return role, f"{role}:{bool(meaning.value)}", *names
     if role == "extreme":
-        return role, f"extreme:{bool(meaning.value)}", f"attribute:{name}"
+        return (
+            role,
+            f"extreme:{bool(meaning.value)}",
+            *(_typed(meaning, unnamed) if unnamed else (f"attribute:{name}",)),
+        )
     if role == "kind":
-        return role, f"kind:{name}", *(("implies",) if meaning.value else ())
-    return role, f"{role}:{name}", *((f"{role}:link",) if meaning.relation else ())
+        return role, *(() if unnamed else (f"kind:{name}",)), *(("implies",) if meaning.value else ())
+    named = _typed(meaning, unnamed) if unnamed else (f"{role}:{name}",)
+    return role, *named, *((f"{role}:link",) if meaning.relation else ())
 
 
-def _leaf_names(leaf: Leaf) -> list[str]:
+def _typed(meaning: Meaning, linker: Linker) -> tuple[str, ...]:
+    """In the place of an attribute's name, its type."""
+    attribute = linker.attribute(meaning)
+    return (f"type:{attribute.type}",) if attribute is not None else ()
+
+
+def _leaf_names(leaf: Leaf, named: bool) -> list[str]:  # noqa: FBT001 - called by position
     names = [f"leaf:{leaf.type}", f"leaf:{leaf.type}:{leaf.hint}"]
     if leaf.item == IMPLIED:
         names.append("implied")
     value = leaf.value
     if leaf.type in ("kind", "operation", "attribute"):
-        names.append(f"leaf:{leaf.type}={value}")
+        names += [f"leaf:{leaf.type}={value}"] if named else []
     elif leaf.type == "relation":
-        names += [f"leaf:outgoing={value[1]}", f"leaf:relation={value[0]}", f"leaf:relation={value}"]
+        names.append(f"leaf:outgoing={value[1]}")
+        names += [f"leaf:relation={value[0]}", f"leaf:relation={value}"] if named else []
     elif leaf.type == "number":
         names.append(f"leaf:number={value:g}" if abs(value) <= _EXACT_NUMBERS else "leaf:large")
     elif leaf.type == "order":
-        names += _of_order(value)
+        names += [f"leaf:by={value.by}"] if named else []
+        names.append(f"leaf:descending={value.descending}")
     elif leaf.type in ("condition", "link"):
-        names += _of_condition(value)
+        names += _of_condition(value, named)
     return names
 
 
-def _of_order(order: Order) -> list[str]:
-    return [f"leaf:by={order.by}", f"leaf:descending={order.descending}"]
-
-
-def _of_condition(condition: Condition) -> list[str]:
+def _of_condition(condition: Condition, named: bool) -> list[str]:  # noqa: FBT001 - called by position
     if isinstance(condition, Test):
-        return [
-            f"tests:{condition.attribute}",
-            f"compares:{condition.comparison}",
-            f"values:{len(condition.values) > 1}",
-        ]
+        about = [f"tests:{condition.attribute}"] if named else []
+        return [*about, f"compares:{condition.comparison}", f"values:{len(condition.values) > 1}"]
     if isinstance(condition, Related):
-        return ["related", f"related:{condition.relation}:{condition.outgoing}"]
+        return ["related", *([f"related:{condition.relation}:{condition.outgoing}"] if named else [])]
     if isinstance(condition, Not):
-        return ["negated", *_of_condition(condition.of)]
+        return ["negated", *_of_condition(condition.of, named)]
     parts: Sequence[Condition] = getattr(condition, "of", ())
-    return [type(condition).__name__, *(name for part in parts[:2] for name in _of_condition(part))]
+    return [type(condition).__name__, *(name for part in parts[:2] for name in _of_condition(part, named))]

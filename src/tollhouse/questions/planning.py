@@ -49,15 +49,18 @@ def best_plan(
     text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
 ) -> tuple[float, Reading | Refusal] | None:
     """What the likeliest plan makes of a question, with its score, at most 0; None where there is no plan."""
-    best: tuple[float, Reading | Refusal] | None = None
+    return max(likeliest(text, linker, now=now, hours=hours, before=before), key=lambda one: one[0], default=None)
+
+
+def likeliest(
+    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
+) -> Iterator[tuple[float, Reading | Refusal]]:
+    """What the likeliest plans of a question's likeliest spellings make of it, with their scores, in no order."""
     spelled: list[tuple[float, Corrections]] = list(islice(linker.spellings(text), SPELLINGS)) or [(0.0, ())]
     for cost, corrections in spelled:
         linked = with_years(linker.link(text, now, hours, corrections=corrections), linker)
         for score, outcome in _outcomes(linked, linker, before):
-            weighed = score - (cost - spelled[0][0])
-            if best is None or weighed > best[0]:
-                best = weighed, outcome
-    return best
+            yield score - (cost - spelled[0][0]), outcome
 
 
 def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[tuple[float, Reading | Refusal]]:

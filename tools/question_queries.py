@@ -1,0 +1,147 @@
+"""Work out the queries of labelled questions: `python -m tools.question_queries NAME ...`.
+
+NAME is the name of a file in data/questions, or of one in tests/data/questions that is not held out. A query counts as a
+question's if its answer is the right one; it is looked for among the engine's reading and the parser's plans of the
+question, of its plainer wording and of its paraphrases, and the one that most of these agree on is kept. They are
+written to data/question_queries.jsonl, from which the parser learns.
+"""
+
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from tollhouse.questions.answering import Answer, Engine
+from tollhouse.questions.evaluation import REFUSE, LabelledQuestion, outcome
+from tollhouse.questions.planning import likeliest
+from tollhouse.questions.plans import key
+from tollhouse.questions.query import Query, Reading, Reason, Refusal
+from tools.question_engines import engine_of, service_of
+
+DATA = Path(__file__).parent / "data"
+_TESTED = Path("tests/data/questions")
+FOLDERS = (_TESTED, _TESTED / "tables", DATA / "questions", DATA / "questions" / "tables")
+PARAPHRASES, REWORDINGS, QUERIES = (
+    DATA / name for name in ("question_paraphrases.jsonl", "question_rewordings.json", "question_queries.jsonl")
+)
+LEAST = 0.3
+"""Queries with less weight, of all that were found for a question, are not kept."""
+
+
+class KnownQuery(Struct, frozen=True, omit_defaults=True):
+    """The query of a labelled question, or the reason why it has none; `before` is that of the turn before."""
+
+    id: str
+    query: Query | None = None
+    refused: Reason | None = None
+    before: Query | None = None
+
+    @property
+    def right(self) -> Query | Refusal:
+        """What is to be read."""
+        return self.query or Refusal(self.refused or "unclear")
+
+
+def labelled(name: str) -> list[LabelledQuestion]:
+    """The questions of a file, with ids for the labels of rows."""
+    file = next(file for folder in FOLDERS if (file := folder / f"{name}.jsonl").exists())
+    lines = [msgspec.json.decode(line, type=LabelledQuestion) for line in file.read_text(encoding="utf-8").splitlines()]
+    return [with_ids(line, engine_of(service_of(name))) for line in lines] if file.parent.name == "tables" else lines
+
+
+def with_ids(line: LabelledQuestion, engine: Engine) -> LabelledQuestion:
+    """Rows of a table by their ids; the files have their labels."""
+    if line.match == "names" or not isinstance(line.right, list):
+        return line
+    data = engine.dataset
+    (kind,) = data.declaration.kinds
+    ids = {data.label(kind.name, row): data.id(kind.name, row) for row in data.rows(kind.name)}
+    return msgspec.structs.replace(line, right=[ids[str(label)] for label in line.right])
+
+
+def known_queries() -> dict[str, KnownQuery]:
+    """What was worked out before, by id."""
+    text = QUERIES.read_text(encoding="utf-8") if QUERIES.exists() else ""
+    return {known.id: known for known in (msgspec.json.decode(line, type=KnownQuery) for line in text.splitlines())}
+
+
+def paraphrases() -> dict[str, list[str]]:
+    """Other ways to put the last turn of each question, by id."""
+    lines = map(json.loads, PARAPHRASES.read_text(encoding="utf-8").splitlines())
+    return {line["id"]: line["paraphrases"] for line in lines}
+
+
+def wordings() -> dict[str, list[str]]:
+    """Plainer wordings and paraphrases of each question, by id."""
+    found = {name: [text] for name, text in json.loads(REWORDINGS.read_text(encoding="utf-8")).items()}
+    for name, texts in paraphrases().items():
+        found.setdefault(name, []).extend(texts)
+    return found
+
+
+def main() -> int:
+    known, others = known_queries(), wordings()
+    for name in sys.argv[1:]:
+        engine = engine_of(service_of(name))
+        lines = labelled(name)
+        for line in lines:
+            found = _query(engine, line, f"{name}:{line.id}", others)
+            known.pop(f"{name}:{line.id}", None)
+            if found is not None:
+                known[found.id] = found
+        count = sum(f"{name}:{line.id}" in known for line in lines)
+        print(f"{name}: {count} of {len(lines)} questions have a query", file=sys.stderr, flush=True)
+        QUERIES.write_bytes(b"\n".join(map(msgspec.json.encode, known.values())) + b"\n")
+    return 0
+
+
+def _query(engine: Engine, line: LabelledQuestion, name: str, others: Mapping[str, Sequence[str]]) -> KnownQuery | None:
+    *earlier, last = line.conversation
+    before: Query | None = None
+    for turn in earlier:
+        before = engine.answer(turn, before).query or before
+    weights: dict[Any, float] = {}
+    queries: dict[Any, Query | Refusal] = {}
+    for number, text in enumerate((last, *others.get(name, ()))):
+        # What the question itself is read as counts as much as three of its paraphrases.
+        for weight, read in _readings(engine, text, before):
+            if _is_right(engine, line, text, read):
+                weights[key(read)] = weights.get(key(read), 0) + weight * (1 if number else 3)
+                queries.setdefault(key(read), read)
+        if not number and max(weights.values(), default=0) > 3 * 1.5:
+            break
+    best = max(weights, key=lambda each: weights[each], default=None)
+    if best is None or weights[best] < LEAST:
+        return KnownQuery(name, refused="opinion", before=before) if line.right == REFUSE else None
+    right = queries[best]
+    if isinstance(right, Refusal):
+        return KnownQuery(name, refused=right.reason, before=before)
+    return KnownQuery(name, query=right, before=before)
+
+
+def _readings(engine: Engine, text: str, before: Query | None) -> Iterator[tuple[float, Query | Refusal]]:
+    """Queries that a text may mean, with a weight."""
+    reading = engine.read(text, before)
+    yield 1.0, reading.query if isinstance(reading, Reading) else reading
+    dataset = engine.dataset
+    for score, planned in likeliest(text, engine.linker, now=dataset.now, hours=dataset.hours, before=before):
+        yield math.exp(score), planned.query if isinstance(planned, Reading) else planned
+
+
+def _is_right(engine: Engine, line: LabelledQuestion, text: str, read: Query | Refusal) -> bool:
+    if isinstance(read, Refusal):
+        return line.right == REFUSE
+    try:
+        answer = engine.answer_reading(text, Reading(read))
+    except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError):
+        return False
+    return isinstance(answer, Answer) and outcome(line, answer) == "exact"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
