@@ -85,18 +85,15 @@ def wordings() -> dict[str, list[str]]:
 
 
 def main() -> int:
-    known, others = known_queries(), wordings()
+    others = wordings()
     for name in sys.argv[1:]:
         engine = engine_of(service_of(name))
         lines = labelled(name)
-        for line in lines:
-            found = _query(engine, line, f"{name}:{line.id}", others)
-            known.pop(f"{name}:{line.id}", None)
-            if found is not None:
-                known[found.id] = found
-        count = sum(f"{name}:{line.id}" in known for line in lines)
-        print(f"{name}: {count} of {len(lines)} questions have a query", file=sys.stderr, flush=True)
-        QUERIES.write_bytes(b"\n".join(map(msgspec.json.encode, known.values())) + b"\n")
+        found = [_query(engine, line, f"{name}:{line.id}", others) for line in lines]
+        queries = {each.id: each for each in found if each is not None}
+        print(f"{name}: {len(queries)} of {len(lines)} questions have a query", file=sys.stderr, flush=True)
+        rest = {each: known for each, known in known_queries().items() if each.rpartition(":")[0] != name}
+        QUERIES.write_bytes(b"\n".join(map(msgspec.json.encode, (rest | queries).values())) + b"\n")
     return 0
 
 

@@ -22,7 +22,7 @@ TARGET_SECONDS = 0.05
 OVERLOADED_SECONDS = 0.006
 """The same while requests are refused: an answer takes several turns of the loop, each of which may last so long."""
 TARGET_REQUESTS = 4
-"""A queue of so many average requests is short, too, however long they take."""
+"""A queue of fewer requests, or of so many average ones, is short, too, however long they take."""
 INTERVAL_SECONDS = 0.5
 FEWEST_AT_ONCE = 16
 REMEMBER_SECONDS = 5.0
@@ -60,6 +60,7 @@ class QueueOfLoop:
         elif (
             (self._is_refusing(now) or now - self._short_at > INTERVAL_SECONDS)
             and now - self._probed_at > self._target(now)
+            and self._begun >= TARGET_REQUESTS
             and is_shed(path)
         ):
             self._refused_at = now
