@@ -142,7 +142,12 @@ async def client(gate):
 
 @asynccontextmanager
 async def asgi_client(application, base_url="http://test"):
-    transport = httpx2.ASGITransport(app=application)
+    async def in_a_turn_of_its_own(scope, receive, send):
+        # As requests over a network come; those of one turn of the event loop are a queue, which may be too long.
+        await asyncio.sleep(0)
+        await application(scope, receive, send)
+
+    transport = httpx2.ASGITransport(app=in_a_turn_of_its_own)
     async with httpx2.AsyncClient(transport=transport, base_url=base_url, headers={"Accept-Encoding": ""}) as client:
         yield client
 

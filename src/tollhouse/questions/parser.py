@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tollhouse.questions.leaves import IMPLIED
+from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.parser_input import VALUE, ParserInput
 from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, Token, following, key
 from tollhouse.vectors import text_vectors
@@ -105,7 +105,7 @@ class QuestionParser:
         weights = self._weights
         memory = self._encoded(question)
         leaves = self._leaves(question, memory)
-        cross = [np.split(self._of(memory, f"dec.{n}.kv"), 2, axis=-1) for n in range(self._blocks["dec"])]
+        cross = [_parts(self._of(memory, f"dec.{n}.kv"), 2) for n in range(self._blocks["dec"])]
         caches = [np.empty((2, BEAMS, MOST_TOKENS, self._width), np.float32) for _ in cross]
         names = weights["name.weight"]
         beams = [_Beam(0.0, (), ("query",), 0, len(NAMES))]
@@ -152,7 +152,7 @@ class QuestionParser:
         read = read + self._of(vectors, "word") + weights["pos"][: len(shown)]
         for number in range(self._blocks["enc"]):
             name = f"enc.{number}"
-            query, keys, values = np.split(self._of(read, f"{name}.qkv"), 3, axis=-1)
+            query, keys, values = _parts(self._of(read, f"{name}.qkv"), 3)
             read = read + self._of(_attend(query[None], keys[None], values[None])[0], f"{name}.o")
             read = self._forward(read, name)
         return read
@@ -183,7 +183,7 @@ class QuestionParser:
         count = len(parents)
         for number, stored in enumerate(caches):
             name = f"dec.{number}"
-            query, keys, values = np.split(self._of(read, f"{name}.qkv"), 3, axis=-1)
+            query, keys, values = _parts(self._of(read, f"{name}.qkv"), 3)
             if step and parents != list(range(count)):
                 stored[:, :count, :step] = stored[:, parents, :step]
             stored[0, :count, step], stored[1, :count, step] = keys, values
@@ -243,6 +243,11 @@ def _best(scores: Array) -> NDArray[np.intp]:
     return order[scores[order] > UNLIKELY]
 
 
+@lru_cache(maxsize=MOST_KNOWN)
+def _meaning(leaf: Leaf) -> Any:
+    return leaf.type, key(leaf.value)
+
+
 class _Groups:
     """The leaves of one question; those that mean the same are one choice."""
 
@@ -250,7 +255,7 @@ class _Groups:
         self._leaves = leaves = question.leaves
         self._ordered = question.ordered
         numbers: dict[Any, int] = {}
-        self._group = [numbers.setdefault((leaf.type, key(leaf.value)), place) for place, leaf in enumerate(leaves)]
+        self._group = [numbers.setdefault(_meaning(leaf), place) for place, leaf in enumerate(leaves)]
         self._fitting: dict[tuple[int, bool], NDArray[np.intp]] = {}
 
     def fitting(self, symbol: int, previous: Token) -> NDArray[np.intp]:
@@ -281,6 +286,12 @@ class _Groups:
             symbols = following(beam.symbols, token)
             results[group] = _Beam(beam.score + score, (*beam.tokens, token), symbols, number, place)
         return list(results.values())
+
+
+def _parts(made: Array, count: int) -> list[Array]:
+    """What several matrices in one have made, side by side."""
+    width = made.shape[-1] // count
+    return [made[..., at : at + width] for at in range(0, made.shape[-1], width)]
 
 
 def _attend(query: Array, keys: Array, values: Array) -> Array:
