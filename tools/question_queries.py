@@ -1,7 +1,7 @@
 """Work out the queries of labelled questions: `python -m tools.question_queries NAME ...`.
 
-NAME is the name of a file in data/questions, or of one in tests/data/questions that is not held out. A query counts as a
-question's if its answer is the right one; it is looked for among the engine's reading and the parser's plans of the
+NAME is the name of a file in data/questions, or of one in tests/data/questions that is not held out. A query counts as
+a question's if its answer is the right one; it is looked for among the engine's reading and the parser's plans of the
 question, of its plainer wording and of its paraphrases, and the one that most of these agree on is kept. They are
 written to data/question_queries.jsonl, from which the parser learns.
 """
@@ -9,7 +9,7 @@ written to data/question_queries.jsonl, from which the parser learns.
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,11 @@ def with_ids(line: LabelledQuestion, engine: Engine) -> LabelledQuestion:
         return line
     data = engine.dataset
     (kind,) = data.declaration.kinds
-    ids = {data.label(kind.name, row): data.id(kind.name, row) for row in data.rows(kind.name)}
+    ids = {
+        text: data.id(kind.name, row)
+        for row in data.rows(kind.name)
+        for text in (data.label(kind.name, row), data.id(kind.name, row))
+    }
     return msgspec.structs.replace(line, right=[ids[str(label)] for label in line.right])
 
 
@@ -93,8 +97,28 @@ def main() -> int:
         queries = {each.id: each for each in found if each is not None}
         print(f"{name}: {len(queries)} of {len(lines)} questions have a query", file=sys.stderr, flush=True)
         rest = {each: known for each, known in known_queries().items() if each.rpartition(":")[0] != name}
-        QUERIES.write_bytes(b"\n".join(map(msgspec.json.encode, (rest | queries).values())) + b"\n")
+        _write((rest | queries).values())
     return 0
+
+
+def _write(queries: Iterable[KnownQuery]) -> None:
+    lines = (json.dumps(_short(msgspec.to_builtins(each)), ensure_ascii=False) for each in queries)
+    QUERIES.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _short(part: Any) -> Any:
+    """What has no default of its own."""
+    if isinstance(part, dict):
+        return {name: _short(each) for name, each in part.items() if not _is_default(name, each)}
+    return [_short(each) for each in part] if isinstance(part, list | tuple) else part
+
+
+def _is_default(name: str, value: Any) -> bool:
+    if isinstance(value, list | tuple):
+        return not value and name != "words"
+    if isinstance(value, bool):
+        return not value and name not in ("descending", "outgoing")
+    return value in ("", None) or (name == "skip" and value == 0)
 
 
 def _query(engine: Engine, line: LabelledQuestion, name: str, others: Mapping[str, Sequence[str]]) -> KnownQuery | None:
@@ -135,7 +159,7 @@ def _is_right(engine: Engine, line: LabelledQuestion, text: str, read: Query | R
         return line.right == REFUSE
     try:
         answer = engine.answer_reading(text, Reading(read))
-    except (ArithmeticError, LookupError, TypeError, ValueError, AssertionError):
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError):
         return False
     return isinstance(answer, Answer) and outcome(line, answer) == "exact"
 

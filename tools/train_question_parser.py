@@ -33,10 +33,12 @@ from tools.question_engines import SERVICES, engine_of, service_of
 from tools.question_generator import forms
 from tools.question_queries import KnownQuery, known_queries, labelled, paraphrases
 
-STEPS, BATCH, RATE, DROPOUT = 6500, 48, 1.2e-3, 0.18
+STEPS, BATCH, RATE, DROPOUT = 11_500, 48, 1.2e-3, 0.2
 WIDTH, INNER, BLOCKS = 160, 320, 2
-# Shares of labelled, paraphrased and formed questions in a batch.
-SHARES = (0.45, 0.49, 0.06)
+# Shares of labelled, paraphrased and formed questions in a batch, and of both kinds to tables.
+SHARES = (0.40, 0.44, 0.05, 0.11)
+# A share of the questions to services is read as if the names of what these declare were not known.
+UNNAMED = 0.25
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
 FORGOTTEN, INSERTED = 0.12, 0.15
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
@@ -69,12 +71,19 @@ def main() -> int:
     for name in dict.fromkeys(each.partition(":")[0] for each in known):
         engine = engine_of(service_of(name))
         own = [(line, known[f"{name}:{line.id}"]) for line in labelled(name) if f"{name}:{line.id}" in known]
-        pools[0] += _examples(engine, (_case(line.conversation[-1], query) for line, query in own))
-        pools[1] += _examples(engine, (_case(text, query) for _, query in own for text in said.get(query.id, ())))
+        texts = [_case(text, query) for _, query in own for text in said.get(query.id, ())]
+        learned = (
+            list(_examples(engine, [_case(line.conversation[-1], query) for line, query in own])),
+            list(_examples(engine, texts)),
+        )
+        pools[0] += learned[0]
+        pools[1] += learned[1]
+        if service_of(name) not in SERVICES:
+            pools[3] += learned[0] + learned[1]
     for service in SERVICES:
         engine = engine_of(service)
         pools[2] += _examples(engine, (Case(text, None, query) for text, query in forms.cases(service, engine)))
-    print(f"{[len(pool) for pool in pools]} labelled, paraphrased and formed questions", file=sys.stderr)
+    print(f"{[len(pool) for pool in pools]} labelled, paraphrased, formed and tables' questions", file=sys.stderr)
     weights = _train(pools)
     _write(weights, Path(sys.argv[1]))
     return 0
@@ -86,12 +95,14 @@ def _case(text: str, known: KnownQuery) -> Case:
 
 def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
     """What to learn of the cases that have a plan and are not too long for the network."""
+    randomly = random.Random(0)  # noqa: S311
     for case in cases:
         corrections = next(engine.linker.spellings(case.text), (0.0, ()))[1]
         dataset = engine.dataset
         linked = engine.linker.link(case.text, dataset.now, dataset.hours, corrections=corrections)
         linked = with_years(linked, engine.linker)
-        question = parser_input(linked, engine.linker, case.before)
+        is_named = engine.linker.declaration.is_learned and randomly.random() >= UNNAMED
+        question = parser_input(linked, engine.linker, case.before, is_named=is_named)
         try:
             tokens = encode(case.right, question.leaves, case.before)
         except NoPlan:

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.catalogue.items import Item
+from tollhouse.questions.normalise import fold
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import Attribute, AttributeType, Dataset, Declaration, Kind, Named, Values
 from tollhouse.services.tables import declaration as tables
@@ -79,8 +80,9 @@ def _attribute(name: str, field: tables.Field, *, preferred: bool) -> Attribute:
     label = field.label or field.column or name
     unit = match[1] if (match := _UNIT.search(label)) else ""
     noun = _MARKS.sub("", _UNIT.sub("", label)).strip().casefold()
-    nouns = tuple(dict.fromkeys(filter(None, (noun, name.replace("_", " ")))))
-    words = set(" ".join(nouns).split())
+    plain = _without_unit(noun.replace("_", " "))
+    nouns = tuple(dict.fromkeys(filter(None, (plain, noun, name.replace("_", " ")))))
+    words = set(fold(" ".join(nouns)).split())
     superlatives = [each for each in table_words().superlatives if words & set(each.of)]
     if field.type == "money" and not superlatives:
         superlatives = [each for each in table_words().superlatives if "price" in each.of] if preferred else []
@@ -98,6 +100,12 @@ def _attribute(name: str, field: tables.Field, *, preferred: bool) -> Attribute:
     )
 
 
+def _without_unit(noun: str) -> str:
+    """A column's noun without the unit at its end: "height m"."""
+    *words, last = noun.split() or [""]
+    return " ".join(words) if words and last in table_words().units else noun
+
+
 def _units(field: tables.Field, unit: str, name: str) -> dict[str, float]:
     """The unit of a column, with its names."""
     known = table_words()
@@ -106,7 +114,8 @@ def _units(field: tables.Field, unit: str, name: str) -> dict[str, float]:
         return dict.fromkeys((*words, *filter(None, (field.currency,))), 1.0)
     ending = name.rpartition("_")[2]
     own = unit or (ending if "_" in name and ending in known.units else "")
-    return dict.fromkeys((own, *known.units.get(own, ())), 1.0) if own else {}
+    plain = own.casefold().replace("²", "2")
+    return dict.fromkeys((own, *known.units.get(plain, ())), 1.0) if own else {}
 
 
 def _examples(noun: str, attributes: Sequence[Attribute]) -> Iterator[str]:
