@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.catalogue.items import Item
@@ -38,8 +39,9 @@ class Superlative(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TableWords(Struct, frozen=True, forbid_unknown_fields=True):
-    """Words for columns of any table; units and currencies by their abbreviation."""
+    """Words for columns of any table; `synonyms` name the same column, units and currencies are by abbreviation."""
 
+    synonyms: tuple[tuple[str, ...], ...]
     row_nouns: tuple[str, ...]
     money_verbs: tuple[str, ...]
     superlatives: tuple[Superlative, ...]
@@ -60,12 +62,23 @@ def build_vocabulary(declaration: tables.Declaration) -> Declaration:
         for name, field in declaration.fields.items()
         if field.exported and field.type in _TYPES
     )
+    attributes = tuple(_with_synonyms(attributes))
     nouns = tuple(dict.fromkeys((*_row_nouns(declaration), *table_words().row_nouns)))
     kind = Kind(name=ITEM, nouns=nouns, attributes=attributes)
     described = [each for each in attributes if each.name != declaration.table.title]
     # "Books that cost less than 20 euros": the amount says what it is.
     fillers = table_words().money_verbs if money else ()
     return Declaration(kinds=(kind,), fillers=fillers, examples=tuple(_examples(nouns[0], described)))
+
+
+def _with_synonyms(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
+    """The attributes with other nouns of theirs that no other attribute has."""
+    groups = {word: group for group in table_words().synonyms for word in group}
+    used = [{fold(noun) for noun in each.nouns} for each in attributes]
+    for attribute, own in zip(attributes, used, strict=True):
+        others = {noun for nouns in used if nouns is not own for noun in nouns}
+        more = [word for noun in own for word in groups.get(noun, ()) if word not in own | others]
+        yield replace(attribute, nouns=(*attribute.nouns, *dict.fromkeys(more))) if attribute.nouns else attribute
 
 
 def _row_nouns(declaration: tables.Declaration) -> Iterator[str]:
@@ -166,14 +179,19 @@ class TableDataset(Dataset):
         return text[:10] if field is not None and field.type == "date" else text
 
     def names(self) -> Iterator[Named]:
+        title = self._table.table.title
+        labels = [self.label(ITEM, item) for item in self._items]
+        # A title that is no other row's is the name of its row.
+        is_name = title in self._texts or len(set(labels)) == len(labels)
         for attribute in self._keywords:
+            if is_name and attribute == title:
+                continue
             values = {value: None for item in self._items for value in self.values(ITEM, item, attribute)}
             for value in values:
                 if len(text := str(value)) <= LONGEST_NAME:
                     yield Named(text, ITEM, attribute, text)
-        title = self._table.table.title
-        for item in self._items if title in self._texts else ():
-            if len(label := self.label(ITEM, item)) <= LONGEST_NAME:
+        for item, label in zip(self._items, labels, strict=True) if is_name else ():
+            if len(label) <= LONGEST_NAME:
                 yield Named(label, ITEM, "id", str(item["id"]))
 
     def texts(self, kind: str) -> Mapping[str, str]:
