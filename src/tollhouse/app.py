@@ -53,6 +53,8 @@ SERVER = "server"
 Build = Callable[[AppContext, Sequence[Service], Service, StatusBoard], Server]
 MOUNTS = 8
 SWEEP_LEDGER_SECONDS = 60.0
+SUM_UP_LEDGER_SECONDS = 10.0
+SUM_UP_PAUSE_SECONDS = 0.1
 
 _ACCOUNTS_DESCRIPTION = """Accounts of this server: API keys, wallets and paid plans. They work for every service.
 
@@ -205,9 +207,17 @@ async def _sweep_ledger(context: AppContext) -> None:
         await asyncio.sleep(SWEEP_LEDGER_SECONDS)
 
 
+async def _sum_up_ledger(context: AppContext) -> None:
+    """Keep the sums of the ledger close to its newest transfers."""
+    while True:
+        has_more = await context.ledger.sum_up()
+        await asyncio.sleep(SUM_UP_PAUSE_SECONDS if has_more else SUM_UP_LEDGER_SECONDS)
+
+
 async def do_background_work(context: AppContext, services: Sequence[Service]) -> None:
     """Deliver webhooks, and run the jobs of the server and its services that no other process runs, until cancelled."""
-    works: list[Work] = [partial(_beat, context), partial(_sweep_ledger, context), context.webhooks.maintain]
+    ledger_works = (partial(_sweep_ledger, context), partial(_sum_up_ledger, context))
+    works: list[Work] = [partial(_beat, context), *ledger_works, context.webhooks.maintain]
     if context.deposits is not None:
         works.append(context.deposits.monitor)
     if context.per_request.x402 is not None:

@@ -296,6 +296,23 @@ async def test_figures_are_those_of_the_ledger(data_dir):
         assert verified["result"] == audit
 
 
+async def test_wallet_paid_what_the_ledger_says_in_each_window(data_dir, monkeypatch):
+    """It paid 0.01 USD at half past each hour of 60, the current one included."""
+    half_past = clock.seconds() // 3_600 * 3_600 + 1_800
+    monkeypatch.setattr(clock, "seconds", lambda: half_past)
+    await live_through(data_dir, hours=60)
+    async with open_context(settings_of(data_dir), answers_calls=False) as context, served(data_dir, **SET) as client:
+        for _ in range(2):
+            # From quarter to the hour of the day before, for callers from the full hour.
+            for window, paid, revenue in (
+                ("hour", "0.01", "0.011"), ("day", "0.25", "0.264"), ("week", "0.61", "0.671"),
+            ):  # fmt: skip
+                traffic = (await client.get(f"/operator/api/traffic?window={window}", headers=TOKEN)).json()
+                assert {one["paid_usd"] for one in traffic["callers"] if one["caller"] == "agent_0001"} == {paid}
+                assert traffic["revenue"]["total_usd"] == revenue
+            await context.ledger.sum_up()
+
+
 async def test_parked_delivery_is_sent_again_and_an_unknown_one_is_404(data_dir):
     async with open_context(settings_of(data_dir, webhook_allow_loopback=True)) as context:
         webhooks = context.webhooks

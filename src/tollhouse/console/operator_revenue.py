@@ -141,7 +141,7 @@ async def revenue_points(ledger: Ledger, since: int, until: int, width: int) -> 
     """Revenue between two times, by method and by period of `width` seconds; `since` is a multiple of it."""
     sums: dict[str, list[PeriodSum]] = {}
     for kind in (CALL, X402, REVERSAL):
-        sums[kind] = await ledger.revenue_by_period(kind, since, until, width)
+        sums[kind] = await ledger.sums(REVENUE, kind, since, until, width)
     points, totals = [], [0, 0, 0, 0]
     for at in range(since, until, width):
         here = {kind: [one for one in each if one.at == at] for kind, each in sums.items()}

@@ -11,7 +11,8 @@ from tollhouse.console.operator_revenue import RevenueSums, revenue_points
 from tollhouse.errors import invalid_parameter
 from tollhouse.money import usd
 from tollhouse.payments.credit import CALL
-from tollhouse.payments.ledger.types import AGENT_PREFIX
+from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.types import agent_account
 from tollhouse.statistics import store
 from tollhouse.statistics.recorder import Latencies
 from tollhouse.statistics.store import DAY, HOUR, MINUTE, Point
@@ -77,7 +78,8 @@ class Refusal(Struct, frozen=True):
 class CallerFigures(Struct, frozen=True):
     """A caller: a key's id with its label and plan, a wallet's id with its address, or a network with a short hash.
 
-    `paid_usd` is what the ledger says a wallet paid in the window.
+    `paid_usd` is what the ledger says a wallet paid. Both count from a full hour on, in the window of an hour from a
+    full minute.
     """
 
     kind: str
@@ -134,9 +136,13 @@ async def traffic(context: AppContext, query: TrafficQuery) -> Traffic:
         payments = await store.totals(connection, window.step, since, until, "payment")
         refusals = await store.totals(connection, window.step, since, until, "refusal")
         step = MINUTE if query.window == "hour" else HOUR
-        callers = await store.top_callers(connection, step, since - since % step, CALLERS_SHOWN)
-    paid = await context.ledger.revenue_by_payer(CALL, since, until, 1_000)
-    paid_by = {one.account.removeprefix(AGENT_PREFIX): one.micros for one in paid}
+        callers_since = since - since % step
+        callers = await store.top_callers(connection, step, callers_since, CALLERS_SHOWN)
+    paid_by = {
+        row.subject: await _paid_micros(context.ledger, row.subject, callers_since, now)
+        for row in callers
+        if row.kind == "wallet"
+    }
     revenue = await revenue_points(context.ledger, since, until, window.width)
     revenue_before = await revenue_points(context.ledger, since - window.seconds, since, window.width)
     shown = points if query.operation else [point for point in points if point.label == "calls"]
@@ -163,6 +169,15 @@ async def traffic(context: AppContext, query: TrafficQuery) -> Traffic:
         payments=[_named(point) for point in payments],
         refusals=_refusals(refusals),
     )  # fmt: skip
+
+
+async def _paid_micros(ledger: Ledger, agent_id: str, since: int, now: float) -> int:
+    """What a wallet paid for calls since a time. The ledger has sums of hours of it."""
+    account = agent_account(agent_id)
+    if since % HOUR:
+        return sum(one.amount_micros for one in await ledger.spending(account, CALL, since))
+    until = (int(now) // HOUR + 1) * HOUR
+    return sum(one.micros for one in await ledger.sums(account, CALL, since, until, HOUR) if not one.is_credit)
 
 
 def _every_period(points: Sequence[Point], since: int, until: int, width: int) -> list[FiguresAt]:

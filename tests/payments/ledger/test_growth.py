@@ -18,6 +18,7 @@ from tollhouse.storage.database import open_database
 pytestmark = pytest.mark.both_databases
 
 MY_CALLS = 20
+MINUTE, HOUR, DAY = 60, 3_600, SECONDS_PER_DAY
 RESPONSE = StoredResponse(200, "application/json", b"{}")
 MINE = agent_account("me")
 
@@ -54,8 +55,11 @@ async def work_by_operation(url, size, monkeypatch):
     async with database_work(monkeypatch, url) as work:
         ledger = await open_ledger(Settings(database_url=url), database)
         await fill(ledger, size, monkeypatch)
+        while await ledger.sum_up():
+            pass
         await work.analyze()
-        now = clock.seconds()
+        now = int(clock.seconds())
+        minute, day = now - now % MINUTE, now - now % DAY
 
         async def held(outcome) -> None:
             name = f"held:{next(numbers)}"
@@ -80,6 +84,10 @@ async def work_by_operation(url, size, monkeypatch):
             "hold and give back": lambda: held(ledger.void),
             "hold and release": lambda: held(ledger.release),
             "deposit": deposited,
+            "revenue of 35 days": lambda: ledger.sums(REVENUE, CALL, day - 34 * DAY, day + DAY, DAY),
+            "revenue of an hour": lambda: ledger.sums(REVENUE, CALL, minute - HOUR, minute + MINUTE, MINUTE),
+            "what a wallet paid": lambda: ledger.sums(MINE, CALL, day - 100 * DAY, day + DAY, DAY),
+            "new sums": ledger.sum_up,
             "recover": ledger.recover,
             "sweep": ledger.sweep,
             "audit": ledger.verify,

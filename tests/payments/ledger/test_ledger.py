@@ -28,6 +28,9 @@ from tollhouse.storage.migrate import NewerSchemaError
 
 pytestmark = pytest.mark.both_databases
 
+MINUTE, HOUR = 60, 3_600
+FAR = 2**40 * HOUR
+
 
 async def test_account_nobody_touched_is_all_zeros(ledger):
     account = await ledger.account("agent:a")
@@ -130,7 +133,8 @@ async def test_reservation_is_charged_what_the_call_cost_and_never_more_than_was
     assert (transfer.amount_micros, transfer.state) == (charged, "posted")
     [spent] = await ledger.spending("agent:a", transfer.kind, 0.0)
     assert spent.amount_micros == charged
-    assert [one.micros for one in await ledger.revenue_by_payer(transfer.kind, 0.0, 2**40, 10)] == [charged]
+    sums = await ledger.sums(transfer.credit, transfer.kind, 0, FAR, MINUTE)
+    assert [one.micros for one in sums] == [charged]
     assert (await ledger.verify()).balanced
     with pytest.raises(ValueError, match="above 0"):
         await ledger.post("call:agent:a:call", ANSWER, 0)
@@ -432,35 +436,124 @@ async def test_event_loop_runs_on_while_a_batch_is_written(ledger, hold_the_ledg
     assert (await moving).is_new
 
 
-async def test_revenue_is_summed_by_period_and_payer_and_transfers_are_read_by_time(ledger, monkeypatch):
+async def test_sums_are_those_of_the_transfers_however_many_of_them_are_summed_up(ledger, monkeypatch):
+    ledger._store.summed_at_once = 2
+
     async def at(moment: float, *transfers: Transfer) -> None:
         monkeypatch.setattr(clock, "seconds", lambda: moment)
         for transfer in transfers:
             await ledger.move(transfer)
+
+    async def call(name: str, account: str = "agent:a", micros: int = 1_000) -> None:
+        assert isinstance(await ledger.reserve(name, account, REVENUE, micros, "call", b"print"), Reserved)
 
     await at(
         1_000,
         Transfer("d", TREASURY, "agent:a", 90_000, "deposit"),
         Transfer("d2", TREASURY, "agent:b", 90_000, "deposit"),
     )
+    await call("first")
+    await ledger.post("first", None)
     await at(3_599.9, Transfer("p1", "agent:a", REVENUE, 10_000, "call"), Transfer("p2", "x402", REVENUE, 700, "x402"))
     await at(
         3_600, Transfer("p3", "agent:b", REVENUE, 10_000, "call"), Transfer("p4", "agent:b", REVENUE, 5_000, "call")
     )
-    await ledger.reserve("open", "agent:a", REVENUE, 1_000, "call", b"print")
-    await ledger.reserve("posted", "agent:a", REVENUE, 1_000, "call", b"print")
+    for name in ("late", "given back", "released", "posted"):
+        await call(name)
     await ledger.post("posted", None)
     await at(7_300, Transfer("back", REVENUE, REVERSALS, 700, "reversal"))
-    hour = 3_600
+
+    async def check(late: int) -> None:
+        count = bool(late)
+        hours = [PeriodSum(0, 11_000, 2), PeriodSum(HOUR, 16_000 + late, 3 + count)]
+        assert await ledger.sums(REVENUE, "call", 0, 9_000, HOUR) == hours
+        assert await ledger.sums(REVENUE, "call", 0, HOUR, HOUR) == hours[:1]
+        assert await ledger.sums(REVENUE, "call", 3_540, 3_660, MINUTE) == [
+            PeriodSum(3_540, 10_000, 1), PeriodSum(3_600, 16_000 + late, 3 + count),
+        ]  # fmt: skip
+        assert await ledger.sums(REVENUE, "call", 0, 3 * HOUR, 3 * HOUR) == [PeriodSum(0, 27_000 + late, 5 + count)]
+        assert await ledger.sums(REVENUE, "reversal", 0, 9_000, HOUR) == [PeriodSum(2 * HOUR, 700, 1, is_credit=False)]
+        assert await ledger.sums("agent:b", "call", 0, 3 * HOUR, HOUR) == [PeriodSum(HOUR, 15_000, 2, is_credit=False)]
+        assert await ledger.sums("agent:a", "call", HOUR, 3 * HOUR, HOUR) == [
+            PeriodSum(HOUR, 1_000 + late, 1 + count, is_credit=False)
+        ]
+        assert (await ledger.verify()).balanced
+
+    await check(late=0)
+    ids = ("p3", "p4", "late", "given back", "released", "posted")
+    assert [one.id for one in await ledger.between("call", HOUR, 9_000)] == list(ids)
     assert await ledger.kinds() == ["call", "deposit", "reversal", "x402"]
-    assert await ledger.revenue_by_period("call", 0, 9_000, hour) == [
-        PeriodSum(0, "", 10_000, 1),
-        PeriodSum(hour, "", 16_000, 3),
-    ]
-    assert await ledger.revenue_by_period("call", 0, hour, hour) == [PeriodSum(0, "", 10_000, 1)]
-    assert await ledger.revenue_by_period("reversal", 0, 9_000, hour) == [PeriodSum(2 * hour, "", 700, 1, False)]
-    assert await ledger.revenue_by_payer("call", 0, 9_000, 10) == [
-        PeriodSum(0, "agent:b", 15_000, 2),
-        PeriodSum(0, "agent:a", 11_000, 2),
-    ]
-    assert [one.id for one in await ledger.between("call", hour, 9_000)] == ["p3", "p4", "open", "posted"]
+    # All before the first open reservation, two at a time.
+    assert [await ledger.sum_up() for _ in range(5)] == [True, True, True, True, False]
+    await check(late=0)
+    await at(20_000)
+    await ledger.release("released")
+    await ledger.void("given back")
+    await check(late=0)
+    assert not await ledger.sum_up()
+    await ledger.post("late", None, 400)
+    await check(late=400)
+    while await ledger.sum_up():
+        await check(late=400)
+    await at(20_001, Transfer("p5", "agent:a", REVENUE, 1, "call"))
+    assert await ledger.sums(REVENUE, "call", 18_000, 25_200, HOUR) == [PeriodSum(18_000, 1, 1)]
+    await check(late=400)
+
+
+@pytest.mark.parametrize(
+    ("account", "since", "width"), [(REVENUE, 30, MINUTE), (REVENUE, 0, 90), ("agent:a", MINUTE, HOUR)]
+)
+async def test_sums_of_parts_of_a_period_are_refused(ledger, account, since, width):
+    with pytest.raises(ValueError, match="the sums of"):
+        await ledger.sums(account, "call", since, 2 * HOUR, width)
+
+
+async def test_number_of_a_released_reservation_that_is_used_again_is_summed_up(ledger):
+    await ledger.move(deposit("1", 5 * PRICE))
+    for name in ("1", "2"):
+        await reserve(ledger, name)
+    await ledger.release("call:agent:a:1")
+    assert await ledger.sum_up()
+    await ledger.release("call:agent:a:2")
+    await charge(ledger, "3")
+    assert await ledger.sum_up()
+    assert [one.micros for one in await ledger.sums(REVENUE, "call", 0, FAR, HOUR)] == [PRICE]
+    report = await ledger.verify()
+    assert report.balanced, report.differences
+
+
+async def test_several_processes_sum_each_transfer_up_once(open_another):
+    ledgers = [await open_another() for _ in range(3)]
+    for ledger in ledgers:
+        ledger._store.summed_at_once = 3
+    await ledgers[0].move(deposit("1", 50 * PRICE))
+
+    async def pay(number: int) -> None:
+        await charge(ledgers[number % 3], str(number))
+        await ledgers[number % 3].sum_up()
+
+    await asyncio.gather(*map(pay, range(40)))
+    while await ledgers[0].sum_up():
+        pass
+    assert sum(one.transfers for one in await ledgers[0].sums(REVENUE, "call", 0, FAR, HOUR)) == 40
+    report = await ledgers[0].verify()
+    assert report.balanced, report.differences
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE period_sum SET amount = amount + 1 WHERE account = 'revenue' AND width = 60",
+        "UPDATE period_sum SET transfers = 7 WHERE account = 'revenue' AND width = 3600",
+        "DELETE FROM period_sum WHERE account = 'agent:a' AND kind = 'call'",
+    ],
+)
+async def test_verification_compares_the_sums_with_the_transfers(ledger, sql, change):
+    await ledger.move(deposit("1", 5 * PRICE))
+    await charge(ledger, "1")
+    assert await ledger.sum_up()
+    assert (await ledger.verify()).balanced
+    await sql(change)
+    report = await ledger.verify()
+    assert not report.balanced
+    assert all(one.startswith("the sum of call ") for one in report.differences), report.differences

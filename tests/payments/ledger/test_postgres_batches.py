@@ -1,5 +1,6 @@
 """The function in PostgreSQL does what the rules in Python do: the same random batches, on both, to the same end."""
 
+import asyncio
 import random
 import zlib
 from collections import Counter
@@ -12,6 +13,7 @@ from tests.waiting import until
 from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import open_ledger
+from tollhouse.payments.ledger.postgres_store import CALL, Batch
 from tollhouse.payments.ledger.types import (
     Delivered,
     Move,
@@ -166,6 +168,8 @@ async def test_any_batches_have_the_results_and_the_balances_of_the_rules(both, 
             expected = await rules._store.apply(batch)
             assert await function._store.apply(batch) == expected
             assert await accounts_of(function, commands) == await accounts_of(rules, commands)
+            for ledger in both:
+                await ledger.sum_up()
             seen.update(type(result).__name__ for result in expected)
             seen["answered again"] += sum(isinstance(one, Used) and one.response is not None for one in expected)
             seen["moved before"] += sum(isinstance(one, Moved) and not one.is_new for one in expected)
@@ -216,3 +220,25 @@ async def test_server_of_the_version_before_does_not_see_the_reservations_of_thi
     assert await former.fetchval("SELECT count(*) FROM open_reservation") == 0
     await former.close()
     assert (await ledger.verify()).pending == 1
+
+
+async def test_batch_that_is_not_committed_yet_is_in_the_sums_afterwards(both, postgres_url):
+    _, ledger = both
+    await ledger.move(deposit("1", 10))
+    slow = await asyncpg.connect(postgres_url.replace("+asyncpg", ""))
+    transaction = slow.transaction()
+    await transaction.start()
+    batch = Batch([Move(deposit("slow", 100, "agent:b"), 1, 1)])
+    await slow.fetch(CALL, *batch.arguments(900, clock.seconds(), set()))
+    await ledger.move(deposit("2", 1_000))
+    summing = asyncio.create_task(ledger.sum_up())
+    await asyncio.wait({summing}, timeout=0.2)
+    assert not summing.done()
+    await transaction.commit()
+    assert await summing
+    await slow.close()
+    sums = await ledger.sums("treasury", "deposit", 0, 2**40 * 60, 60)
+    assert sum(one.micros for one in sums) == 1_110
+    assert not await ledger.sum_up()
+    report = await ledger.verify()
+    assert report.balanced, report.differences

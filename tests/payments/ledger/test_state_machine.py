@@ -24,6 +24,7 @@ from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
 
+HOUR = 3_600
 EXAMPLES, STEPS = 40, 25
 AGENTS = st.sampled_from("ab")
 IDS = st.integers(0, 5)
@@ -151,6 +152,19 @@ class Machine(RuleBasedStateMachine):
     def keep_house(self):
         self.run(self.ledger.sweep())
         assert self.run(self.ledger.recover()) == 0
+
+    @rule()
+    def sum_up(self):
+        self.run(self.ledger.sum_up())
+
+    @invariant()
+    def sums_are_what_the_model_says(self):
+        for agent in self.model.balance:
+            sums = self.run(self.ledger.sums(self.account(agent), "call", 0, 2**40 * HOUR, HOUR))
+            posted = [
+                amount for whose, amount, state in self.model.calls.values() if (whose, state) == (agent, "posted")
+            ]
+            assert (sum(one.micros for one in sums), sum(one.transfers for one in sums)) == (sum(posted), len(posted))
 
     @invariant()
     def accounts_are_what_the_model_says(self):

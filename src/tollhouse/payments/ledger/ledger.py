@@ -304,13 +304,19 @@ class Ledger:
         """The transfers of a kind made in that time, oldest first."""
         return await self._store.between(kind, since, until)
 
-    async def revenue_by_period(self, kind: str, since: float, until: float, width: int) -> list[PeriodSum]:
-        """What a kind of transfer moved into and out of revenue, by period of `width` seconds, oldest first."""
-        return await self._store.revenue_by_period(kind, since, until, width)
+    async def sums(self, account: str, kind: str, since: int, until: int, width: int) -> list[PeriodSum]:
+        """What a kind of transfer moved into and out of an account, by period of `width` seconds, oldest first.
 
-    async def revenue_by_payer(self, kind: str, since: float, until: float, limit: int) -> list[PeriodSum]:
-        """What each account paid into revenue in that time, the largest sums first."""
-        return await self._store.revenue_by_payer(kind, since, until, limit)
+        The times and the width are multiples of a minute, and for an agent of an hour, else ValueError is raised.
+        """
+        return await self._store.sums(account, kind, since, until, width)
+
+    async def sum_up(self) -> bool:
+        """Add transfers that cannot change any more to the stored sums, some thousands; whether there may be more.
+
+        Without it `sums` is as exact, and reads more transfers.
+        """
+        return await self._store.sum_up()
 
     async def verify(self) -> LedgerReport:
         """Derive every balance again from the transfers, in the database, and check the ledger's rules."""

@@ -19,7 +19,16 @@ from sqlalchemy.engine import URL
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
-from tollhouse.payments.ledger.store import AUDIT, Store, reach_failpoints, report, unavailable
+from tollhouse.payments.ledger.store import (
+    NEXT_END,
+    SET_SUMS_END,
+    Store,
+    add_sums,
+    audit_queries,
+    reach_failpoints,
+    report,
+    unavailable,
+)
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     REVERSAL,
@@ -175,6 +184,9 @@ _LIMITS = {"timeout": CONNECT_SECONDS, "command_timeout": COMMAND_SECONDS}
 
 # With the session of the writing connection, or without: then what is known of it stays.
 RENEW = "SELECT ledger_renew($1, $2, $3)"
+# Where the sums end, until the end of the transaction.
+_LOCK_SUMS = """INSERT INTO period_sum_end VALUES (1, 0)
+    ON CONFLICT (id) DO UPDATE SET seq = period_sum_end.seq RETURNING seq"""
 CALL = """SELECT * FROM ledger_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
     $19, $20, $21)"""
 
@@ -182,9 +194,9 @@ CALL = """SELECT * FROM ledger_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $1
 class PostgresStore(Store):
     """See Store. The process lease is a row that a task renews."""
 
-    period = "CAST(floor(t.at / $5) AS BIGINT)"
+    period = "CAST(floor(t.at / {width}) AS BIGINT)"
     among = "t.seq = ANY(ARRAY({numbers}))"
-    paid_from = "(t.debit, t.seq) >= ($1, {number}) AND (t.debit, t.seq) < ($1, 9223372036854775807)"
+    side_from = "(t.{side}, t.seq) >= ($1, {number}) AND (t.{side}, t.seq) < ($1, 9223372036854775807)"
 
     def __init__(self, url: URL) -> None:
         self._options = {**_LIMITS, **driver_options(url)}
@@ -231,6 +243,21 @@ class PostgresStore(Store):
     async def check_writable(self) -> None:
         """See Store. The ledger shares a database with everything else: the claim of a payment is such a write."""
 
+    async def sum_up(self) -> bool:
+        """See Store. Batches wait only until it is known which transfers are final."""
+        async with _as_problem(), self._readers.acquire() as connection:
+            final = await connection.fetchval("SELECT ledger_final_seq()")
+            if final is None:
+                return False
+            async with connection.transaction():
+                since = await connection.fetchval(_LOCK_SUMS)
+                until = await connection.fetchval(NEXT_END, since, final, self.summed_at_once)
+                if until is None:
+                    return False
+                await connection.execute(self._by_number(add_sums(self.period)), since, until)
+                await connection.execute(SET_SUMS_END, until)
+        return True
+
     async def audit(self) -> LedgerReport:
         """See Store."""
         async with (
@@ -240,7 +267,7 @@ class PostgresStore(Store):
         ):
             results = {
                 name: await connection.fetch(_of_all_parts(query), timeout=AUDIT_SECONDS)
-                for name, query in AUDIT.items()
+                for name, query in audit_queries(self.period).items()
             }
         return report(results)
 

@@ -14,12 +14,16 @@ from tollhouse.payments.ledger import rules
 from tollhouse.payments.ledger.process_lease import ProcessLease, is_alive, lease_directory
 from tollhouse.payments.ledger.store import (
     ACCOUNT,
-    AUDIT,
     ENTRY,
+    NEXT_END,
     NEXT_SEQ,
     RESPONSE,
+    SET_SUMS_END,
+    SUMS_END,
     Store,
     account_row,
+    add_sums,
+    audit_queries,
     entry_from_row,
     entry_row,
     reach_failpoints,
@@ -43,6 +47,10 @@ _PUT_ACCOUNT = """INSERT INTO account (name, balance, reserved, total_in, total_
     VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET balance = excluded.balance,
     reserved = excluded.reserved, total_in = excluded.total_in, total_out = excluded.total_out,
     posted_count = excluded.posted_count, last_at = excluded.last_at"""
+
+
+_FINAL_SEQ = """SELECT max(seq) FROM transfer
+    WHERE seq < coalesce((SELECT min(seq) FROM open_reservation), 9223372036854775807)"""
 
 
 class SqliteStore(Store):
@@ -71,9 +79,13 @@ class SqliteStore(Store):
         """See Store. The file grows by what it writes, so there is room for some entries afterwards."""
         await _in(self._write_thread, lambda: _write_and_delete(self._writer))
 
+    async def sum_up(self) -> bool:
+        """See Store."""
+        return await _in(self._write_thread, lambda: _sum_up(self._writer, self.period, self.summed_at_once))
+
     async def audit(self) -> LedgerReport:
         """See Store. It uses a connection of its own, because it takes long on a long ledger."""
-        return await asyncio.to_thread(_with_problems, lambda: _audit(self._path))
+        return await asyncio.to_thread(_with_problems, lambda: _audit(self._path, self.period))
 
     async def close(self) -> None:
         """See Store."""
@@ -84,8 +96,12 @@ class SqliteStore(Store):
         self._lease.unregister()
 
     async def _read(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        numbered = query.replace("$", "?")
-        return await _in(self._read_thread, lambda: self._reader.execute(numbered, values).fetchall())
+        return await _in(self._read_thread, lambda: self._reader.execute(_numbered(query), values).fetchall())
+
+
+def _numbered(query: str) -> str:
+    """The query with SQLite's placeholders."""
+    return query.replace("$", "?")
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -170,7 +186,26 @@ def _write(connection: sqlite3.Connection, changes: BatchChanges) -> None:
         connection.execute("DELETE FROM kept_body WHERE hash NOT IN (SELECT hash FROM kept)")
 
 
-def _audit(path: Path) -> LedgerReport:
+def _sum_up(connection: sqlite3.Connection, period: str, count: int) -> bool:
+    def value(query: str, *values: object) -> Any:
+        return connection.execute(_numbered(query), values).fetchone()[0]
+
+    begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
+    try:
+        since = value(SUMS_END)
+        until = value(NEXT_END, since, value(_FINAL_SEQ), count)
+        if until is not None:
+            connection.execute(_numbered(add_sums(period)), (since, until))
+            connection.execute(_numbered(SET_SUMS_END), (until,))
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return until is not None
+
+
+def _audit(path: Path, period: str) -> LedgerReport:
     with contextlib.closing(_connect(path)) as connection:
         connection.execute("BEGIN")
-        return report({name: connection.execute(query).fetchall() for name, query in AUDIT.items()})
+        return report({name: connection.execute(query).fetchall() for name, query in audit_queries(period).items()})

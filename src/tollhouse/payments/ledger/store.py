@@ -13,7 +13,6 @@ from tollhouse.logs import logger
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
     NAMES,
-    REVENUE,
     REVERSAL,
     AccountState,
     LedgerCommand,
@@ -30,6 +29,7 @@ from tollhouse.payments.stored_response import StoredResponse
 log = logger("ledger")
 
 SECONDS_PER_DAY = 86_400
+MINUTE, HOUR = 60, 3_600
 FOREVER = 1e12
 
 
@@ -52,12 +52,14 @@ class Store(ABC):
     """
 
     owner: int
-    period = "CAST(t.at / $5 AS BIGINT)"
-    """The number of the period of $5 seconds that holds a transfer's time, in the database's dialect."""
+    period = "CAST(t.at / {width} AS BIGINT)"
+    """The number of the period of `width` seconds that holds a transfer's time, in the database's dialect."""
+    summed_at_once = 1_000
+    """How many transfers one call of `sum_up` adds to the sums."""
     among = "t.seq IN ({numbers})"
     """Transfers by their numbers, so written that the database looks them up instead of testing all."""
-    paid_from = "t.debit = $1 AND t.seq >= {number}"
-    """What the account $1 paid from a number on, so written that the database uses the index of both columns."""
+    side_from = "t.{side} = $1 AND t.seq >= {number}"
+    """Transfers with the account $1 on a side, from a number on, so written that the index of both columns is used."""
 
     @abstractmethod
     async def apply(self, commands: Sequence[LedgerCommand]) -> list[Result]:
@@ -74,6 +76,13 @@ class Store(ABC):
     @abstractmethod
     async def check_writable(self) -> None:
         """Commit a write that leaves nothing behind, where the ledger has a file of its own that may be full."""
+
+    @abstractmethod
+    async def sum_up(self) -> bool:
+        """Add the next final transfers to the sums; whether there may be more.
+
+        A transfer is final where it and all before it are resolved: its row never changes, and none is added before it.
+        """
 
     @abstractmethod
     async def close(self) -> None:
@@ -111,15 +120,20 @@ class Store(ABC):
             "WHERE t.kind = $1 AND t.at >= $2 AND t.at < $3 ORDER BY t.seq", kind, since, until
         )
 
-    async def revenue_by_period(self, kind: str, since: float, until: float, width: int) -> list[PeriodSum]:
-        """What a kind moved into and out of revenue, by period of `width` seconds, oldest first."""
-        rows = await self._read(_BY_PERIOD.format(period=self.period), REVENUE, kind, since, until, float(width))
-        return [PeriodSum(row[0] * width, "", row[2], row[3], bool(row[1])) for row in rows]
+    async def sums(self, account: str, kind: str, since: int, until: int, width: int) -> list[PeriodSum]:
+        """What a kind moved into and out of an account, by period of `width` seconds, oldest first.
 
-    async def revenue_by_payer(self, kind: str, since: float, until: float, limit: int) -> list[PeriodSum]:
-        """What each account paid into revenue in that time, the largest sums first."""
-        rows = await self._read(_BY_PAYER, REVENUE, kind, since, until, limit)
-        return [PeriodSum(int(since), *row) for row in rows]
+        Reads the sums, and the transfers that are not in them yet. The times and the width are multiples of a minute,
+        for an agent of an hour, else ValueError is raised.
+        """
+        steps = (HOUR,) if account.startswith(AGENT_PREFIX) else (HOUR, MINUTE)
+        step = next((each for each in steps if not (since % each or until % each or width % each)), None)
+        if step is None:
+            raise ValueError(f"the sums of {account} are of {steps[-1]} seconds")
+        paid, got = (self.side_from.format(side=side, number=_FIRST_NEW) for side in ("debit", "credit"))
+        query = self._by_number(_SUMS.format(period=self.period.format(width="$5"), paid=paid, got=got))
+        rows = await self._read(query, account, kind, since, until, float(width), step)
+        return [PeriodSum(row[0] * width, row[2], row[3], bool(row[1])) for row in rows]
 
     async def recent(self, limit: int, account: str | None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""
@@ -130,8 +144,8 @@ class Store(ABC):
 
     async def spending(self, account: str, kind: str, since: float) -> list[Spending]:
         """What an account paid by transfers of a kind that were made at or after `since`, by day and memo."""
-        paid = self.paid_from.format(number=_FIRST_IN_TIME)
-        query = self._by_number(_SPENDING.format(period=self.period, paid=paid))
+        paid = self.side_from.format(side="debit", number=_FIRST_IN_TIME)
+        query = self._by_number(_SPENDING.format(period=self.period.format(width="$5"), paid=paid))
         rows = await self._read(query, account, kind, since, FOREVER, SECONDS_PER_DAY)
         return [
             Spending(day, msgspec.json.decode(memo) if memo else None, count, amount)
@@ -165,13 +179,39 @@ _NEWEST_OF_ACCOUNT = """SELECT seq FROM (SELECT seq FROM transfer WHERE debit = 
 _KINDS = """WITH RECURSIVE known(kind) AS (SELECT min(kind) FROM transfer UNION ALL
     SELECT (SELECT min(kind) FROM transfer WHERE kind > known.kind) FROM known WHERE known.kind IS NOT NULL)
     SELECT kind FROM known WHERE kind IS NOT NULL"""
-_COUNTED = """FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
-    WHERE t.kind = $2 AND t.at >= $3 AND t.at < $4 AND (NOT t.is_reservation OR r.state = 'posted')"""
 _SUM = "CAST(sum(coalesce(r.amount, t.amount)) AS BIGINT)"
-_BY_PERIOD = f"""SELECT {{period}}, t.credit = $1, {_SUM}, count(*) {_COUNTED}
-    AND (t.credit = $1 OR t.debit = $1) GROUP BY 1, 2 ORDER BY 1, 2"""
-_BY_PAYER = f"""SELECT t.debit, {_SUM}, count(*) {_COUNTED} AND t.credit = $1
-    GROUP BY t.debit ORDER BY 2 DESC, 1 LIMIT $5"""
+SUMS_END = "SELECT coalesce(max(seq), 0) FROM period_sum_end"
+# Both sides of the transfers that moved money, of those of a condition.
+_SIDES = """SELECT t.debit AS account, FALSE AS is_credit, t.kind, t.at, coalesce(r.amount, t.amount) AS amount
+    FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+    WHERE {of_debit} AND (NOT t.is_reservation OR r.state = 'posted')
+    UNION ALL SELECT t.credit, TRUE, t.kind, t.at, coalesce(r.amount, t.amount)
+    FROM transfer t LEFT JOIN resolution r ON r.seq = t.seq
+    WHERE {of_credit} AND (NOT t.is_reservation OR r.state = 'posted')"""
+_FIRST_NEW = f"({SUMS_END}) + 1"
+# So written that no index of kind and time is used: new transfers are found by number.
+_IN_TIME = "t.kind || '' = $2 AND t.at + 0 >= $3 AND t.at + 0 < $4"
+_SUMS = f"""SELECT {{period}}, t.is_credit, CAST(sum(t.amount) AS BIGINT), CAST(sum(t.transfers) AS BIGINT)
+    FROM (SELECT at, is_credit, amount, transfers FROM period_sum
+        WHERE account = $1 AND kind = $2 AND at >= $3 AND at < $4 AND width = $6
+        UNION ALL SELECT at, is_credit, amount, 1
+        FROM ({_SIDES.format(of_debit=f"{{paid}} AND {_IN_TIME}", of_credit=f"{{got}} AND {_IN_TIME}")}) AS new) AS t
+    GROUP BY 1, 2 ORDER BY 1, 2"""  # noqa: S608 - constants
+# Summing up: the last of the next transfers, their sums, and how far the sums go.
+NEXT_END = "SELECT max(seq) FROM (SELECT seq FROM transfer WHERE seq > $1 AND seq <= $2 ORDER BY seq LIMIT $3) AS next"
+# Agents are many, and have sums of hours alone.
+_HAS_MINUTES = f"t.account NOT LIKE '{AGENT_PREFIX}%'"
+_NEXT = "t.seq > $1 AND t.seq <= $2"
+_ADD_SUMS = f"""INSERT INTO period_sum (account, kind, width, at, is_credit, amount, transfers)
+    SELECT t.account, t.kind, step.width, {{period}} * step.width, t.is_credit, sum(t.amount), count(*)
+    FROM ({_SIDES.format(of_debit=_NEXT, of_credit=_NEXT)}) AS t
+    CROSS JOIN (SELECT {MINUTE} AS width UNION ALL SELECT {HOUR}) AS step
+    WHERE step.width = {HOUR} OR {_HAS_MINUTES}
+    GROUP BY 1, 2, 3, 4, 5
+    ON CONFLICT (account, kind, width, at, is_credit) DO UPDATE SET amount = period_sum.amount + excluded.amount,
+        transfers = period_sum.transfers + excluded.transfers"""  # noqa: S608 - constants
+SET_SUMS_END = "INSERT INTO period_sum_end VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET seq = excluded.seq"
+
 # Found by account: by kind, those of all accounts would be read. Transfers are numbered as they are made, by whatever
 # process: those of a time have no smaller number than the first of the hour before.
 _FIRST_IN_TIME = "(SELECT seq FROM transfer WHERE kind = $2 AND at >= $3 - 3600.0 ORDER BY at LIMIT 1)"
@@ -229,7 +269,28 @@ RULES: dict[str, str] = {
     "has a stored response and was not posted": """SELECT k.seq FROM kept k LEFT JOIN resolution r ON r.seq = k.seq
         WHERE coalesce(r.state, '') <> 'posted'""",
 }
-AUDIT = {"accounts": ACCOUNT, "derived": DERIVED, "counts": COUNTS, **RULES}
+# Sums that differ. Hours of accounts that have minutes are compared with these, everything else with the transfers.
+_SUMMED = f"t.seq <= ({SUMS_END})"
+_OFF_SUMS = f"""SELECT account, kind, width, at, is_credit, CAST(sum(amount) AS BIGINT), CAST(sum(transfers) AS BIGINT)
+    FROM (SELECT t.account, t.kind, CASE WHEN {_HAS_MINUTES} THEN {MINUTE} ELSE {HOUR} END AS width,
+            CASE WHEN {_HAS_MINUTES} THEN {{minute}} * {MINUTE} ELSE {{hour}} * {HOUR} END AS at,
+            t.is_credit, -t.amount AS amount, -1 AS transfers
+        FROM ({_SIDES.format(of_debit=_SUMMED, of_credit=_SUMMED)}) AS t
+        UNION ALL SELECT t.account, t.kind, {HOUR}, {{hour}} * {HOUR}, t.is_credit, -t.amount, -t.transfers
+        FROM period_sum AS t WHERE t.width = {MINUTE}
+        UNION ALL SELECT account, kind, width, at, is_credit, amount, transfers FROM period_sum) AS each
+    GROUP BY 1, 2, 3, 4, 5 HAVING sum(amount) <> 0 OR sum(transfers) <> 0"""  # noqa: S608
+
+
+def add_sums(period: str) -> str:
+    """The statement that adds the transfers after $1 until $2 to the sums; `period` is that of the store."""
+    return _ADD_SUMS.format(period=period.format(width="step.width"))
+
+
+def audit_queries(period: str) -> dict[str, str]:
+    """The queries whose results `report` wants, by name; `period` is that of the store."""
+    sums = _OFF_SUMS.format(minute=period.format(width=MINUTE), hour=period.format(width=HOUR))
+    return {"accounts": ACCOUNT, "derived": DERIVED, "counts": COUNTS, "sums": sums, **RULES}
 
 
 def entry_from_row(row: Sequence[Any]) -> LedgerEntry:
@@ -278,18 +339,24 @@ Accounts = Mapping[str, AccountState]
 
 
 def report(results: Mapping[str, Sequence[Sequence[Any]]]) -> LedgerReport:
-    """Build the report from the results of `AUDIT`, all from one moment of the database."""
+    """Build the report from the results of `audit_queries`, all from one moment of the database."""
     broken_rules = dict(results)
     stored = {row[0]: AccountState(*row) for row in broken_rules.pop("accounts")}
     derived_rows = broken_rules.pop("derived")
     derived = {row[0]: AccountState(*row[:-1]) for row in derived_rows}
     ((accounts, transfers, pending),) = broken_rules.pop("counts")
+    off_sums = broken_rules.pop("sums")
     total = sum(account.balance_micros for account in stored.values())
     differences = [
         *_differences(stored, derived),
         # Debits equal credits, so the sum of all balances must be 0.
         *([f"the balances add up to {total} micro-USD, not to 0"] if total else []),
         *_unexplained_debts(stored, {row[0]: row[-1] for row in derived_rows}),
+        *(
+            f"the sum of {kind} {'into' if is_credit else 'out of'} {account} in {width} seconds from {at:.0f} has "
+            f"{micros} micro-USD and {count} transfers too many"
+            for account, kind, width, at, is_credit, micros, count in sorted(map(tuple, off_sums))
+        ),
         *(f"transfer {row[0]} {rule}" for rule, rows in broken_rules.items() for row in rows),
     ]
     return LedgerReport(not differences, accounts, transfers, pending, differences[:MAX_DIFFERENCES])

@@ -41,16 +41,15 @@ class Transfer(Struct, frozen=True):
 
 
 class PeriodSum(Struct, frozen=True):
-    """What the settled and posted transfers of a kind moved in the period that begins at `at`, or for one payer.
+    """What transfers of a kind, settled or posted, moved into or out of an account in the period that begins at `at`.
 
-    `into_revenue` is false for what left the revenue account.
+    `is_credit` is false for what left the account.
     """
 
     at: int
-    account: str
     micros: int
     transfers: int
-    into_revenue: bool = True
+    is_credit: bool = True
 
 
 class Spending(Struct, frozen=True):
