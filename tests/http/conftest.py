@@ -142,7 +142,7 @@ async def client(gate):
 
 @asynccontextmanager
 async def asgi_client(application, base_url="http://test"):
-    async def in_a_turn_of_its_own(scope, receive, send):
+    async def in_a_turn_of_its_own(scope, receive, send) -> None:
         # As requests over a network come; those of one turn of the event loop are a queue, which may be too long.
         await asyncio.sleep(0)
         await application(scope, receive, send)
