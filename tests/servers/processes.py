@@ -12,29 +12,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-# One process of imports for every kind of child: the first list is the only one that counts.
-_CONTEXT.set_forkserver_preload(
-    [
-        "tollhouse.cli",
-        "tollhouse.cli.keys",
-        "tollhouse.cli.serve",
-        "tollhouse.services.defense.service",
-        "tollhouse.services.infra.service",
-        "tollhouse.services.mattress.service",
-        "tollhouse.services.studio.service",
-        "tests.catalogue.catalogue_process",
-        "tests.payments.crashes.paid_app",
-        "tests.payments.deposits.crediting_client",
-        "tests.payments.ledger.crash_client",
-        "tests.payments.settlement.settling_client",
-        "tests.payments.x402.crash_client",
-        "tests.payments.x402.full_disk_client",
-        "tests.servers.processes",
-        "tests.services.defense.alerts.dying_monitor",
-        "tests.storage.index_process",
-        "tests.webhooks.delivering_client",
-    ]
-)
+# The first list is the only one that counts.
+_CONTEXT.set_forkserver_preload(["tests.servers.processes", "tests.servers.preloaded"])
 _DEVICE = "/dev/null"
 
 
