@@ -128,7 +128,7 @@ class Program:
 
 
 class Server(Program):
-    """`tollhouse serve`, waited for. With several workers or `limits` it is the installed program."""
+    """`tollhouse serve`, waited for. With `limits` it is the installed program."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Server(Program):
         self._wait_until_healthy()
 
     def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
-        if self._limits or "--workers" in words:
+        if self._limits:
             return super()._start(words, variables)
         return start_command(words, self.home, variables, self.log)
 
