@@ -95,7 +95,8 @@ class Visitor:
         self.page.evaluate(ANIMATIONS_END)
         if not self.page.evaluate("'axe' in window"):
             self.page.evaluate(self._axe)
-        result = self.page.evaluate("axe.run(document, { resultTypes: ['violations'], preload: false })")
+        options = "{ resultTypes: ['violations'], selectors: false, preload: false }"
+        result = self.page.evaluate(f"axe.run(document, {options})")
         return [
             f"{rule['id']}: {rule['nodes'][0]['html'][:200]}"
             for rule in result["violations"]
