@@ -87,26 +87,25 @@ class Engine:
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one.
 
-        Where the parser has learned from questions to the service and is sure, it is believed; elsewhere the grammar,
-        and what that cannot read, the parser may.
+        The parser reads questions to tables. In services with words of their own it is believed where it is sure;
+        elsewhere the grammar, and what that cannot read, the parser may.
         """
         now, hours = self.dataset.now, self.dataset.hours
         reading = read_question(text, self.linker, now=now, hours=hours, before=before)
         if isinstance(reading, Refusal) and reading.reason not in PARSED:
             return reading
-        if isinstance(reading, Reading) and not self.dataset.declaration.is_learned:
-            return reading
         score, planned = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, reading)
-        if isinstance(planned, Reading) and not self._is_sound(planned.query):
-            return reading
-        is_believed = score >= SURE and (isinstance(reading, Refusal) or not self._denies_twice(text))
-        if is_believed and self.dataset.declaration.is_learned:
+        is_sound = not isinstance(planned, Reading) or self._is_sound(planned.query)
+        is_likely = score >= (LEAST_GUESSED if isinstance(planned, Reading) and planned.guessed else LEAST)
+        if not self.dataset.declaration.is_learned:
             # The grammar's refusal names the words that it rests on.
             refused = reading if isinstance(reading, Refusal) else Refusal("unclear")
-            return planned if isinstance(planned, Reading) else refused
-        if isinstance(reading, Reading) or isinstance(planned, Refusal):
+            return planned if isinstance(planned, Reading) and is_sound and is_likely else refused
+        if not is_sound or isinstance(planned, Refusal):
             return reading
-        return planned if score >= (LEAST_GUESSED if planned.guessed else LEAST) else reading
+        if isinstance(reading, Refusal):
+            return planned if is_likely else reading
+        return planned if score >= SURE and not self._denies_twice(text) else reading
 
     def _denies_twice(self, text: str) -> bool:
         """Whether a text has two denials, of which the parser has learned little."""

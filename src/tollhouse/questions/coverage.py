@@ -48,6 +48,7 @@ def unread(items: Sequence[Item], query: Query, linker: Linker, before: Query | 
     if isinstance(query, Open):
         return ()
     known = _Parts(query, linker, sum(item.says(*NEGATIONS) for item in items))
+    known.said = {meaning.name for item in items if not item.find("attribute") and (meaning := item.find("kind"))}
     lost = [item for place, item in enumerate(items) if not known.has(item, _following(items, place))]
     return tuple(item.text for item in lost) if before is None else tuple(item.text for item in lost if _is_new(item))
 
@@ -112,6 +113,7 @@ class _Parts:
     def __init__(self, query: Query, linker: Linker, denials: int) -> None:
         self._query = query
         self._linker = linker
+        self.said: set[str] = set()
         every = list(nodes(query))
         self._tests = [node for node in every if isinstance(node, Test)]
         self._values = {(test.attribute, _folded(value)) for test in self._tests for value in test.values}
@@ -158,7 +160,13 @@ class _Parts:
             return True
         if self._is_change and item.says("increase", "decrease", *_COMPARED):
             return True
-        content = [meaning for meaning in item.meanings if meaning.role in _CONTENT]
+        # Where another word says the kind, one that can be an attribute is that: "stories with X in the headline".
+        is_attribute = item.find("attribute") is not None
+        content = [
+            meaning
+            for meaning in item.meanings
+            if meaning.role in _CONTENT and not (is_attribute and meaning.role == "kind" and meaning.name in self.said)
+        ]
         if item.find("preposition") and not self._is_name(item):
             return True
         if item.cost >= TYPO_COST and len(item.text) <= SHORTEST_MISSPELT_NAME and self._is_text_only(content):

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 
+from msgspec.structs import replace
+
 from tollhouse.questions.coverage import is_plausible, nodes, unread
 from tollhouse.questions.follow_ups import with_earlier
 from tollhouse.questions.leaves import Leaf
@@ -36,7 +38,7 @@ from tollhouse.questions.years import with_years
 # Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none; one
 # above SURE is believed before the grammar. Each word of the vocabulary that a plan leaves out costs LOST; each unknown
 # name, and a query no one asks, IMPLAUSIBLE. Chosen on questions that the parser has not learned from: docs/quality.md.
-LEAST, LEAST_GUESSED, SURE = -2.0, -0.7, -0.05
+LEAST, LEAST_GUESSED, SURE = -2.0, -0.7, -0.15
 LOST = 1.5
 IMPLAUSIBLE = 3.0
 SPELLINGS = 2
@@ -58,9 +60,21 @@ def likeliest(
     """What the likeliest plans of a question's likeliest spellings make of it, with their scores, in no order."""
     spelled: list[tuple[float, Corrections]] = list(islice(linker.spellings(text), SPELLINGS)) or [(0.0, ())]
     for cost, corrections in spelled:
-        linked = with_years(linker.link(text, now, hours, corrections=corrections), linker)
+        linked = linker.link(text, now, hours, corrections=corrections)
+        linked = with_years(replace(linked, items=_without_greetings(linked.items)), linker)
         for score, outcome in _outcomes(linked, linker, before):
             yield score - (cost - spelled[0][0]), outcome
+
+
+def _without_greetings(items: Sequence[Item]) -> tuple[Item, ...]:
+    """The items without greetings and thanks at both ends; all of them where there is nothing else."""
+    said = [place for place, item in enumerate(items) if not (item.says("greeting") or item.find("mark"))]
+    if not said:
+        return tuple(items)
+    first, last = said[0], said[-1] + 1
+    while last < len(items) and not items[last].says("greeting"):
+        last += 1
+    return tuple(items[first:last])
 
 
 def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[tuple[float, Reading | Refusal]]:

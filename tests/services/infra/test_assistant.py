@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from tollhouse.questions.conversation import Conversations
 from tollhouse.questions.evaluation import evaluate
-from tollhouse.questions.query import Call, Groups, List, Related, Rows, Share, Test
-from tollhouse.services.infra.assistant.assistant import LONGEST_ID, Assistant, AssistantMemory, ask
+from tollhouse.questions.query import AllOf, Call, Groups, List, Reading, Related, Rows, Share, Test
+from tollhouse.services.infra.assistant.assistant import LONGEST_ID, Assistant, AssistantMemory, ask, bundled_assistant
 
 SUPPLIERS = List(Rows("company", Related("supplies", outgoing=True, to=Test("id", "is", ("nvidia",)))))
 WORDS = [
@@ -194,9 +194,14 @@ def test_what_stands_around_a_question_keeps_its_answer(assistant, asked, plain)
 
 
 def test_texts_answer_for_a_product_that_no_company_lists(assistant):
-    answer, _ = assistant.answer("Which companies do CoWoS packaging?", None)
+    made, category = Test("product", "contains", ("CoWoS",), "CoWoS"), Test("category", "is", ("packaging_test",), "x")
+    answer = bundled_assistant().engine.answer_reading("", Reading(List(Rows("company", AllOf((made, category))))))
     assert answer.ids == ("tsmc",)
     assert "by the texts" in answer.text
+
+
+def test_product_is_found_by_a_part_of_its_name(assistant):
+    assert assistant.answer("Which companies do CoWoS packaging?", None)[0].ids == ("tsmc",)
 
 
 def test_none_is_not_said_of_a_named_company_that_is_tested(assistant):
