@@ -38,7 +38,7 @@ from tollhouse.questions.years import with_years
 # Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none; one
 # above SURE is believed before the grammar. Each word of the vocabulary that a plan leaves out costs LOST; each unknown
 # name, and a query no one asks, IMPLAUSIBLE. Chosen on questions that the parser has not learned from: docs/quality.md.
-LEAST, LEAST_GUESSED, SURE = -2.0, -0.7, -0.15
+LEAST, LEAST_GUESSED, SURE = -2.0, -0.5, -0.15
 LOST = 1.5
 IMPLAUSIBLE = 3.0
 SPELLINGS = 2
