@@ -1,21 +1,25 @@
 """The log tells what happened, one JSON object a line, and never a secret."""
 
 import json
-import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tests.servers.processes import run
 from tollhouse import logs
 
 
 def told_by(script, *arguments: object):
     """What a program writes: loggers remember where they wrote first, so each test has a process of its own."""
-    ended = subprocess.run(
-        [sys.executable, "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
-    )
+    ended = run(_execute, script, *map(str, arguments), cwd=Path.cwd())
     assert ended.returncode == 0, ended.stderr
     return ended.stdout, ended.stderr
+
+
+def _execute(script: str, *arguments: str) -> None:
+    sys.argv = ["-c", *arguments]
+    exec(script, {"__name__": "__main__"})  # noqa: S102 - the programs are this module's
 
 
 @pytest.mark.parametrize(

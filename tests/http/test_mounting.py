@@ -4,7 +4,6 @@ import asyncio
 import base64
 import contextlib
 import json
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 
@@ -15,6 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 
 from tests.http.conftest import asgi_client
+from tests.servers.processes import run
 from tollhouse.app import create_app
 from tollhouse.config.settings import Settings
 from tollhouse.http.request import split_path
@@ -115,27 +115,21 @@ async def test_websocket_is_refused(settings, can_deny):
         assert [(one["type"], one["code"]) for one in sent] == [("websocket.close", 1008)]
 
 
-ONE_REQUEST = """
-import asyncio, sys
-import httpx2
-from starlette.applications import Starlette
-from starlette.routing import Mount
-from tollhouse.app import create_app
-from tollhouse.config.settings import Settings
+def write_remaining(data_dir: str) -> None:
+    """What one call leaves of the allowance, in a process that ends without closing the server."""
 
-async def main():
-    parent = Starlette(routes=[Mount("/paid", create_app(Settings(data_dir=sys.argv[1], recorded=False)))])
-    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=parent), base_url="http://test") as client:
-        print((await client.get("/paid/mattress/api/search?q=firm")).headers["x-ratelimit-remaining"])
+    async def call() -> None:
+        parent = below_starlette(create_app(Settings(data_dir=data_dir, recorded=False)))
+        async with asgi_client(parent) as client:
+            sys.stdout.write((await client.get("/paid/mattress/api/search?q=firm")).headers["x-ratelimit-remaining"])
 
-asyncio.run(main())
-"""
+    asyncio.run(call())
 
 
 def test_counts_of_a_server_that_is_stopped_with_its_event_loop_are_written(data_dir):
-    runs = [subprocess.run([sys.executable, "-c", ONE_REQUEST, str(data_dir)], check=True, capture_output=True,
-                           text=True) for _ in range(2)]  # fmt: skip
-    first, second = (int(run.stdout) for run in runs)
+    runs = [run(write_remaining, str(data_dir), cwd=data_dir) for _ in range(2)]
+    assert [done.returncode for done in runs] == [0, 0], runs
+    first, second = (int(done.stdout) for done in runs)
     assert second == first - 1
 
 

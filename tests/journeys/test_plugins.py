@@ -1,6 +1,5 @@
 """Services of other packages: written by `tollhouse new-service`, installed, served; and refused with one line."""
 
-import os
 import shlex
 import subprocess
 import sys
@@ -10,7 +9,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.journeys.server import PROGRAM, Program, environment, free_port, poll
+from tests.journeys.command import run_command
+from tests.journeys.server import RUN_SECONDS, Program, environment, free_port, poll
 from tollhouse.config.settings import Settings
 from tollhouse.services import check_plugins, every_service, load_settings, plugins
 from tollhouse.services.plugins import PluginError
@@ -38,9 +38,8 @@ def installed(home, tmp_path_factory):
 
 
 def run(*words: str, cwd, packages=(), **settings: object) -> subprocess.CompletedProcess[str]:
-    """The installed program in a process of its own, with these folders of packages."""
-    variables = {**environment(**settings), "PYTHONPATH": os.pathsep.join(map(str, packages))}
-    return subprocess.run([PROGRAM, *words], cwd=cwd, env=variables, capture_output=True, text=True, check=False)
+    """A command to its end, with these folders of packages."""
+    return run_command(words, cwd, environment(**settings), RUN_SECONDS, packages)
 
 
 def export(folder) -> str:
