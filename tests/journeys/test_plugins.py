@@ -49,7 +49,7 @@ def export(folder) -> str:
 
 def test_written_package_passes_its_own_test(home):
     package = home / "tollhouse-sea-ice"
-    options = ["-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestWarning"]
+    options = ["-q", "-p", "no:cacheprovider", "-p", "no:schemathesis", "-W", "ignore::pytest.PytestWarning"]
     tested = subprocess.run(
         [PYTHON, "-m", "pytest", *options], cwd=package, capture_output=True, text=True, check=False
     )
