@@ -205,8 +205,8 @@ def test_streamed_xml_that_is_unreadable_is_refused_before_a_row_is_read(tmp_pat
 def test_memory_for_a_streamed_feed_does_not_grow_with_it(tmp_path, monkeypatch, name):
     monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
     path, peaks = tmp_path / "file", []
-    for rows in (1_000, 4_000):
-        path.write_bytes(FEEDS[name](rows, "A mattress of latex. " * 50))
+    for rows in (500, 2_000):
+        path.write_bytes(FEEDS[name](rows, "A mattress of latex. " * 100))
         tracemalloc.start()
         table = read_table([Document(file=path)], FORMATS[name], Context())
         assert sum(1 for _ in table.rows) == rows - (name == "merchant-xml")
