@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,14 @@ MACHINE = re.compile(r"(?<![\w.%~/-])/(?:(?:work|root)/\w|home/\w+/|Users/\w+/|o
 Rule = Callable[[ast.Module], Iterator[int]]
 
 
+@lru_cache(1)
+def nodes_of(tree: ast.Module) -> list[ast.AST]:
+    return list(ast.walk(tree))
+
+
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Every imported name with its line: `import a.b` is a.b, `from a import b` is a.b too."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -40,8 +46,8 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def speaks_sql(tree: ast.Module) -> Iterator[int]:
     yield from (line for line, name in imported(tree) if name.split(".")[0] in DRIVERS)
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    prose = {id(node.value) for node in nodes_of(tree) if isinstance(node, ast.Expr)}
+    for node in nodes_of(tree):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose
         if is_text and STATEMENT.search(node.value):
             yield node.lineno
@@ -50,17 +56,17 @@ def speaks_sql(tree: ast.Module) -> Iterator[int]:
 def reads_environment(tree: ast.Module) -> Iterator[int]:
     readers = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
     yield from (line for line, name in imported(tree) if name in readers)
-    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute) and f"os.{node.attr}" in readers)
+    attributes = (node for node in nodes_of(tree) if isinstance(node, ast.Attribute) and f"os.{node.attr}" in readers)
     yield from (node.lineno for node in attributes if ast.unparse(node) in readers)
 
 
 def dodges_arrows(tree: ast.Module) -> Iterator[int]:
     yield from (line for line, name in imported(tree) if name.endswith(".TYPE_CHECKING"))
-    yield from (n.lineno for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == "TYPE_CHECKING")
+    yield from (n.lineno for n in nodes_of(tree) if isinstance(n, ast.Attribute) and n.attr == "TYPE_CHECKING")
 
 
 def floats_money(tree: ast.Module) -> Iterator[int]:
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.AnnAssign(target=ast.Name(id=name) | ast.Attribute(attr=name), annotation=annotation):
                 pass
@@ -78,7 +84,7 @@ def floats_money(tree: ast.Module) -> Iterator[int]:
 
 def reads_the_clock(tree: ast.Module) -> Iterator[int]:
     clocks = re.compile(r"(?:^|\.)(?:datetime\.(?:now|utcnow|today)|date\.today|time\.time(?:_ns)?)$")
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         match node:
             case ast.Call(func=ast.Attribute(attr="now" | "utcnow" | "today" | "time" | "time_ns") as called):
                 if clocks.search(ast.unparse(called)):
@@ -158,8 +164,9 @@ def test_only_clock_reads_the_time(offences):
 def test_no_file_names(secret, name):
     found = []
     for path in tracked_files():
-        for number, line in enumerate(path.read_text("utf-8", errors="replace").splitlines(), start=1):
-            found += [f"{path.relative_to(ROOT)}:{number}: {match[0]}" for match in secret.finditer(line)]
+        text = path.read_text("utf-8", errors="replace")
+        lines = ((text.count("\n", 0, match.start()) + 1, match[0]) for match in secret.finditer(text))
+        found += [f"{path.relative_to(ROOT)}:{number}: {named}" for number, named in lines]
     assert found == [], f"names {name}"
 
 
