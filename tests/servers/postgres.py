@@ -73,12 +73,12 @@ DECLARE
     written text;
 BEGIN
     -- On a busy machine the server learns late that a connection was closed.
-    FOR attempt IN 1..200 LOOP
+    FOR attempt IN 1..50 LOOP
         PERFORM pg_stat_clear_snapshot();
         EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
             AND backend_type = 'client backend' AND pid <> pg_backend_pid());
-        IF attempt = 200 THEN RAISE EXCEPTION 'the database is in use'; END IF;
-        PERFORM pg_sleep(0.01);
+        IF attempt = 50 THEN RAISE EXCEPTION 'the database is in use'; END IF;
+        PERFORM pg_sleep(0.02);
     END LOOP;
     SELECT string_agg(format('%I', relname), ', ') INTO written FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
