@@ -140,14 +140,17 @@ async def client(gate):
         yield client
 
 
+class Transport(httpx2.ASGITransport):
+    """Each request in a turn of the event loop of its own, as over a network: those of one turn are a queue."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        await asyncio.sleep(0)
+        return await super().handle_async_request(request)
+
+
 @asynccontextmanager
 async def asgi_client(application, base_url="http://test"):
-    async def in_a_turn_of_its_own(scope, receive, send) -> None:
-        # As requests over a network come; those of one turn of the event loop are a queue, which may be too long.
-        await asyncio.sleep(0)
-        await application(scope, receive, send)
-
-    transport = httpx2.ASGITransport(app=in_a_turn_of_its_own)
+    transport = Transport(app=application)
     async with httpx2.AsyncClient(transport=transport, base_url=base_url, headers={"Accept-Encoding": ""}) as client:
         yield client
 
