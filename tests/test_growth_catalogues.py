@@ -33,7 +33,7 @@ SMOOTHED = 30
 PLENTY = 1_000_000
 FIRST = "/api/search?q=botany"
 """The first search with words after a start reads all rows, for the vocabulary of questions."""
-SMOOTHED_IN_BACKGROUND = 3_000
+SMOOTHED_IN_BACKGROUND = 6_000
 """Added to the steps after a change: a server looks for changes some times until it shows it. A row takes ten steps."""
 AFTER_CHANGE = "the first search with words after a change"
 TABLE_PATHS = (
