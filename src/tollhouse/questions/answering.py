@@ -87,8 +87,9 @@ class Engine:
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one.
 
-        The parser reads questions to tables. In services with words of their own it is believed where it is sure;
-        elsewhere the grammar, and what that cannot read, the parser may.
+        The parser reads questions to tables, and the grammar those of which it is not sure though it knows every word.
+        In services that it has learned from it is believed where it is sure; elsewhere the grammar, and what that
+        cannot read, the parser may.
         """
         now, hours = self.dataset.now, self.dataset.hours
         reading = read_question(text, self.linker, now=now, hours=hours, before=before)
@@ -98,9 +99,11 @@ class Engine:
         is_sound = not isinstance(planned, Reading) or self._is_sound(planned.query)
         is_likely = score >= (LEAST_GUESSED if isinstance(planned, Reading) and planned.guessed else LEAST)
         if not self.dataset.declaration.is_learned:
+            if isinstance(planned, Reading) and is_sound and is_likely:
+                return planned
             # The grammar's refusal names the words that it rests on.
-            refused = reading if isinstance(reading, Refusal) else Refusal("unclear")
-            return planned if isinstance(planned, Reading) and is_sound and is_likely else refused
+            has_words = isinstance(planned, Reading) and not planned.guessed
+            return reading if isinstance(reading, Refusal) or has_words else Refusal("unclear")
         if not is_sound or isinstance(planned, Refusal):
             return reading
         if isinstance(reading, Refusal):
