@@ -75,6 +75,11 @@ def test_a_relation_of_another_kind_is_an_error(of: Condition):
         bundled_assistant().engine.tables.run(List(Rows("relation", of)))
 
 
+def test_an_attribute_of_another_kind_is_not_understood():
+    reading = Reading(List(Rows("company"), "date"))
+    assert isinstance(bundled_assistant().engine.answer_reading("", reading), Refusal)
+
+
 @pytest.mark.parametrize("text", ["Which authors sued Mori?", "Which peaceful authors are there?"])
 def test_an_unknown_word_that_says_something_is_not_left_out(text: str):
     assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)

@@ -109,6 +109,8 @@ class GraphDataset(Dataset):
             return _exchanges(row)
         if attribute == "stops":
             return (self._stops.get(row.id, 0.0),)
+        if not hasattr(row, attribute):
+            raise KeyError(attribute)
         value = getattr(row, attribute)
         return () if value is None else (value,)
 
