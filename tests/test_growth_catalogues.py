@@ -28,7 +28,7 @@ from tollhouse.storage.migrate import migrate
 DEMONSTRATION = 165
 SIZES = (2 * DEMONSTRATION, 6 * DEMONSTRATION, 18 * DEMONSTRATION)
 MOST_EXPONENT = 0.3
-SMOOTHED = 30
+SMOOTHED = 60
 """Added to each count: few more than a few do not matter."""
 PLENTY = 1_000_000
 FIRST = "/api/search?q=botany"
