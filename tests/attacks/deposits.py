@@ -87,7 +87,8 @@ async def malformed_claim_of_a_deposit_is_refused(target: Target) -> None:
     for tx_hash in hashes:
         assert (await target.deposit(wallet.address, tx_hash)).status == 400, tx_hash
     for address in ("", "0x", "me", None, 7, wallet.address[:-1], wallet.address[:2] + wallet.address[2:].swapcase()):
-        assert (await target.post("/api/agent/deposit", {"wallet_address": address, "tx_hash": good})).status == 400
+        answer = await target.post("/api/agent/deposit", {"wallet_address": address, "tx_hash": good})
+        assert answer.status == 400, (address, answer)
     for changed in ({"amount": "9"}, {"credited_usd": "9"}, {"agent_id": "agent_1"}, {"wallet": wallet.address}):
         claimed = {"wallet_address": wallet.address, "tx_hash": good} | changed
         assert (await target.post("/api/agent/deposit", claimed)).status == 400

@@ -47,8 +47,7 @@ def unread(items: Sequence[Item], query: Query, linker: Linker, before: Query | 
     """
     if isinstance(query, Open):
         return ()
-    known = _Parts(query, linker, sum(item.says(*NEGATIONS) for item in items))
-    known.said = {meaning.name for item in items if not item.find("attribute") and (meaning := item.find("kind"))}
+    known = _Parts(query, linker, items)
     lost = [item for place, item in enumerate(items) if not known.has(item, _following(items, place))]
     return tuple(item.text for item in lost) if before is None else tuple(item.text for item in lost if _is_new(item))
 
@@ -110,10 +109,11 @@ def _following(items: Sequence[Item], place: int) -> Item | None:
 class _Parts:
     """What a query tests, measures, orders and follows."""
 
-    def __init__(self, query: Query, linker: Linker, denials: int) -> None:
+    def __init__(self, query: Query, linker: Linker, items: Sequence[Item]) -> None:
         self._query = query
         self._linker = linker
-        self.said: set[str] = set()
+        kinds = (item.find("kind") for item in items if not item.find("attribute"))
+        self._said = {meaning.name for meaning in kinds if meaning is not None}
         every = list(nodes(query))
         self._tests = [node for node in every if isinstance(node, Test)]
         self._values = {(test.attribute, _folded(value)) for test in self._tests for value in test.values}
@@ -144,7 +144,7 @@ class _Parts:
         self._is_transitive = any(node.transitive for node in related) or "dependence" in self._relations
         # Two denials can say the same as none.
         self._denies = (
-            denials > 1
+            sum(item.says(*NEGATIONS) for item in items) > 1
             or getattr(query, "without", None) is not None
             or any(isinstance(node, Not) for node in every)
             or any(
@@ -165,7 +165,7 @@ class _Parts:
         content = [
             meaning
             for meaning in item.meanings
-            if meaning.role in _CONTENT and not (is_attribute and meaning.role == "kind" and meaning.name in self.said)
+            if meaning.role in _CONTENT and not (is_attribute and meaning.role == "kind" and meaning.name in self._said)
         ]
         if item.find("preposition") and not self._is_name(item):
             return True

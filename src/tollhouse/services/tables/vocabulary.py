@@ -72,12 +72,13 @@ def build_vocabulary(declaration: tables.Declaration) -> Declaration:
 
 
 def _with_synonyms(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
-    """The attributes with other nouns of theirs that no other attribute has."""
+    """The attributes with other nouns of theirs, unless two attributes could be meant by them."""
     groups = {word: group for group in table_words().synonyms for word in group}
     used = [{fold(noun) for noun in each.nouns} for each in attributes]
     for attribute, own in zip(attributes, used, strict=True):
         others = {noun for nouns in used if nouns is not own for noun in nouns}
-        more = [word for noun in own for word in groups.get(noun, ()) if word not in own | others]
+        meant = [groups[noun] for noun in own if noun in groups and others.isdisjoint(groups[noun])]
+        more = [word for group in meant for word in group if word not in own]
         yield replace(attribute, nouns=(*attribute.nouns, *dict.fromkeys(more))) if attribute.nouns else attribute
 
 

@@ -26,7 +26,7 @@ SQLITE = {"int": "INTEGER", "float": "REAL", "flag": "INTEGER", "by_key": "WITHO
 POSTGRES = {"int": "BIGINT", "float": "DOUBLE PRECISION", "flag": "BOOLEAN", "by_key": ""}
 
 # The last transfer before the first open reservation; NULL without any that is not summed up. A batch in progress has
-# numbers that nobody sees yet, and batches hold this lock shared.
+# numbers that are not committed yet, and batches hold this lock shared.
 FINAL = f"""CREATE FUNCTION ledger_final_seq() RETURNS BIGINT LANGUAGE plpgsql AS
 $$ BEGIN
     IF EXISTS (SELECT FROM transfer WHERE seq > coalesce((SELECT max(seq) FROM period_sum_end), 0)) THEN
