@@ -77,8 +77,8 @@ def _with_synonyms(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
     used = [{fold(noun) for noun in each.nouns} for each in attributes]
     for attribute, own in zip(attributes, used, strict=True):
         others = {noun for nouns in used if nouns is not own for noun in nouns}
-        meant = [groups[noun] for noun in own if noun in groups and others.isdisjoint(groups[noun])]
-        more = [word for group in meant for word in group if word not in own]
+        matched = [groups[noun] for noun in own if noun in groups and others.isdisjoint(groups[noun])]
+        more = [word for group in matched for word in group if word not in own]
         yield replace(attribute, nouns=(*attribute.nouns, *dict.fromkeys(more))) if attribute.nouns else attribute
 
 
