@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from msgspec import structs
 
-from tollhouse import __version__, failpoints, logs, tracing
+from tollhouse import __version__, failpoints, logs, memory, tracing
 from tollhouse.accounts.agent_endpoints import AgentEndpoints
 from tollhouse.accounts.checkout_endpoints import CheckoutEndpoints
 from tollhouse.accounts.key_endpoints import KeyEndpoints
@@ -46,7 +46,6 @@ from tollhouse.tracing import open_tracing
 
 log = logs.logger("app")
 
-COLLECT_AFTER_OBJECTS = 20_000
 BEAT_SECONDS = 15.0
 SERVER = "server"
 
@@ -70,6 +69,7 @@ _ACCOUNTS_TAGS = {
 
 def create() -> Application:
     """The ASGI application, from the settings in the environment. Worker processes import it."""
+    memory.collect_rarely()
     settings = load_settings()
     logs.configure(settings.log_level)
     failpoints.arm(settings.failpoint)
@@ -138,7 +138,8 @@ async def serving(
         if settings.background_work:
             tasks.append(asyncio.create_task(do_background_work(context, [*opened, accounts])))
         if not is_guest:
-            _tune_garbage_collector()
+            # What is open stays: no collection looks through it, nor through the few thousand cycles of the start.
+            gc.freeze()
         log.info("serving", services=[service.name for service in opened])
         try:
             yield server
@@ -385,10 +386,3 @@ def _mount(router: Router, context: AppContext, service: Service, prefix: str, p
     whole, document = with_housekeeping(service, base_url, pages, plans)
     router.mount(whole, prefix)
     context.offers.describe(service.name, document)
-
-
-def _tune_garbage_collector() -> None:
-    """Start-up objects stay for good and requests leave no cycles: collect young objects less often."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(COLLECT_AFTER_OBJECTS)

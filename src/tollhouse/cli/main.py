@@ -4,7 +4,7 @@ import sys
 
 from cyclopts import App
 
-from tollhouse import __version__
+from tollhouse import __version__, memory
 from tollhouse.config.settings import SettingError
 from tollhouse.errors import OperatorError, Problem
 
@@ -38,6 +38,7 @@ for _name, _module, _summary in _COMMANDS:
 
 def main() -> None:
     """Run one command. Exit with 2 for an invalid setting, 1 for a failure."""
+    memory.collect_rarely()
     try:
         app()
     except SettingError as error:

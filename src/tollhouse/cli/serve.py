@@ -72,7 +72,6 @@ def run_server(chosen: Settings, host: str, port: int) -> None:
     _share_metrics(chosen)
     _print_addresses(chosen)
     # Forked workers share the memory of what is imported: their collector must not write to it.
-    gc.collect()
     gc.freeze()
     Granian(
         "tollhouse.app:create",

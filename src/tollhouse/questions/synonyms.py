@@ -14,30 +14,29 @@ PREPOSITIONS = frozenset({"to", "from", "on", "of", "for", "with", "in", "by", "
 
 
 @cache
-def _meanings() -> Mapping[str, tuple[tuple[str, int, str], ...]]:
-    """The lines of the file that have a word, with its part of speech and the place of the meaning, by word."""
+def _meanings() -> Mapping[str, list[str]]:
+    """The lines of the file that have a word, by word: a part of speech, and words with the place of the meaning."""
     packed = resources.files("tollhouse.questions").joinpath("data/synonyms.txt.gz").read_bytes()
-    lines: dict[str, list[tuple[str, int, str]]] = defaultdict(list)
+    lines: dict[str, list[str]] = defaultdict(list)
     for line in gzip.decompress(packed).decode().splitlines():
-        part, _, words = line.partition("|")
-        for word in words.split(","):
-            text, _, place = word.partition(":")
-            lines[text].append((part, int(place), words))
-    return {word: tuple(having) for word, having in lines.items()}
+        for word in line[len("n|") :].split(","):
+            lines[word.partition(":")[0]].append(line)
+    return lines
 
 
 def is_verb(word: str) -> bool:
     """Whether a word is a verb in one of its frequent meanings."""
-    return any(part == "v" for part, _, _ in _meanings().get(word, ()))
+    return any(line.startswith("v|") for line in _meanings().get(word, ()))
 
 
 def _alike(text: str, parts: str) -> Iterator[str]:
     """The words that share a frequent meaning with a phrase, as one of these parts of speech."""
-    for part, place, words in _meanings().get(text, ()):
+    for line in _meanings().get(text, ()):
+        part, _, words = line.partition("|")
         if part in parts:
-            for word in words.split(","):
-                other, _, rank = word.partition(":")
-                if other != text and int(rank) + place <= MOST_PLACES:
+            places = {word: int(place) for word, _, place in (each.partition(":") for each in words.split(","))}
+            for other, place in places.items():
+                if other != text and place + places[text] <= MOST_PLACES:
                     yield other
 
 
