@@ -19,13 +19,14 @@ StartServer = Callable[..., Server]
 
 @pytest.fixture(scope="session")
 def recorded_data() -> Path:
-    """A data folder with the recording in it, made once a run: a copy of it starts sooner than an empty folder."""
+    """A data folder with the recordings in it, made once a run: a copy of it starts sooner than an empty folder."""
     return made_once("recorded-data", lambda folder: asyncio.run(_record(folder)))
 
 
 async def _record(folder: Path) -> None:
     async with open_context(Settings(data_dir=str(folder), recorded=True), answers_calls=False) as context:
-        await SERVICES["defense"](context)
+        for open_service in SERVICES.values():
+            await open_service(context)
 
 
 @pytest.fixture(scope="module")
