@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -215,13 +215,11 @@ class Catalogue:
         removals: Iterable[str] = (),
         *,
         at: datetime | None = None,
-        on_rows: Callable[[int, int], None] = lambda *_: None,
     ) -> Changes:
         """Write a change set and return its changes, so that the caller can act on them in the same transaction.
 
         Change sets of one catalogue are serialized until their transactions end. A process shows the change once the
-        transaction has committed and the process has refreshed. `on_rows` receives the rows written and their total.
-        Raises InvalidItem with nothing written.
+        transaction has committed and the process has refreshed. Raises InvalidItem with nothing written.
         """
         new = {item["id"]: item for item in (prepare_item(self.schema, each) for each in upserts)}
         removed = [identity for identity in dict.fromkeys(removals) if identity.isprintable() and identity not in new]
@@ -231,7 +229,7 @@ class Catalogue:
         diff = compare_items(self.schema, stored, new.values(), removed, at or clock.now())
         if diff.rows:
             written = [{**msgspec.structs.asdict(each), "revision": revision} for each in diff.rows]
-            await store.write_items(transaction, self.name, written, on_rows)
+            await store.write_items(transaction, self.name, written)
             prices = [{**each, "revision": revision} for each in diff.price_rows]
             await store.write_prices(transaction, self.name, prices)
             await store.set_revision(transaction, self.name, revision)

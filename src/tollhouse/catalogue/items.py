@@ -2,10 +2,11 @@
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,12 +23,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Comparable = str | int | float
 
 Item = dict[str, Any]
+T = TypeVar("T")
 
 MAX_ID = 200
 MAX_KEYWORD = 1_000
 MAX_TEXT = 100_000
 MAX_LIST = 200
 MAX_BODY = 1_000_000
+
+
+def batches(values: Iterable[T], size: int) -> Iterator[list[T]]:
+    """The values in order, at most `size` at a time."""
+    remaining = iter(values)
+    while batch := list(islice(remaining, size)):
+        yield batch
 
 
 def key(text: str) -> str:

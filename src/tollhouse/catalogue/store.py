@@ -1,8 +1,8 @@
 """Database tables of the catalogues: revisions, change sets, items and price history."""
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -21,6 +21,7 @@ from sqlalchemy import (
 from sqlalchemy import update as update_rows
 from sqlalchemy.dialects import postgresql, sqlite
 
+from tollhouse.catalogue.items import batches
 from tollhouse.storage.database import Transaction, metadata, upsert
 
 catalogue = Table(
@@ -68,8 +69,6 @@ CHUNK = 500
 # An index that is further behind is rebuilt.
 MAX_CHANGE_SETS = 100_000
 
-T = TypeVar("T")
-
 
 async def read_revision(connection: Transaction, name: str) -> tuple[str, int]:
     """The catalogue's epoch (unique per database) and revision; ("", 0) before the first change."""
@@ -106,25 +105,20 @@ async def read_token(connection: Transaction, name: str, revision: int) -> str:
 async def read_items(connection: Transaction, name: str, identities: Sequence[str]) -> dict[str, Any]:
     """The rows with these ids, including removed items."""
     rows: dict[str, Any] = {}
-    for chunk in _chunks(identities):
+    for chunk in batches(identities, CHUNK):
         query = select(catalogue_item).where(catalogue_item.c.catalogue == name, catalogue_item.c.id.in_(chunk))
         rows |= {row.id: row for row in await connection.execute(query)}
     return rows
 
 
-async def write_items(
-    connection: Transaction, name: str, rows: Sequence[dict[str, object]], on_rows: Callable[[int, int], None]
-) -> None:
-    """Insert items or replace those with the same id. `on_rows` receives the rows written and their total."""
-    done = 0
-    for chunk in _chunks(rows):
+async def write_items(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
+    """Insert items or replace those with the same id."""
+    for chunk in batches(rows, CHUNK):
         await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in chunk])
-        done += len(chunk)
-        on_rows(done, len(rows))
 
 
 async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    for chunk in _chunks(rows):
+    for chunk in batches(rows, CHUNK):
         await connection.execute(catalogue_price.insert(), [{"catalogue": name, **row} for row in chunk])
 
 
@@ -150,7 +144,7 @@ async def changed_ids(connection: Transaction, name: str, after: int, limit: int
 async def read_prices(connection: Transaction, name: str, identities: Sequence[str]) -> list[Any]:
     """The prices of these items, the oldest of each first."""
     rows: list[Any] = []
-    for chunk in _chunks(identities):
+    for chunk in batches(identities, CHUNK):
         query = select(catalogue_price).where(catalogue_price.c.catalogue == name, catalogue_price.c.item_id.in_(chunk))
         rows += await connection.execute(query.order_by(catalogue_price.c.revision))
     return rows
@@ -167,7 +161,3 @@ async def drop(connection: Transaction, name: str) -> None:
     for table in (catalogue_item, catalogue_price, catalogue_change_set):
         await connection.execute(delete(table).where(table.c.catalogue == name))
     await connection.execute(delete(catalogue).where(catalogue.c.name == name))
-
-
-def _chunks(rows: Sequence[T]) -> Iterator[Sequence[T]]:
-    return (rows[start : start + CHUNK] for start in range(0, len(rows), CHUNK))

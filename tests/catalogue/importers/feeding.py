@@ -28,7 +28,7 @@ def rows_of_text(text: str, format_name: str, **members: Any) -> list[ImportedRo
 
 def rows_of_document(raw: bytes, format_name: str, **members: Any) -> list[ImportedRow]:
     request = FeedRequest("a file", find_format(format_name), **{"site": SITE, **members})
-    return rows_from_documents([Document(raw)], request)
+    return list(rows_from_documents([Document(raw)], request))
 
 
 def by_id(rows: list[ImportedRow]) -> dict[str, ImportedRow]:

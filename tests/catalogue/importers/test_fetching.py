@@ -57,9 +57,8 @@ async def test_every_page_of_a_shop_is_read():
 
 async def test_products_are_numbered_through_all_pages():
     async with website(shop()) as site:
-        rows = await read_feed(
-            FeedRequest(f"{site.url}/products.json?page=2", find_format("shopify"), rules=LOOPBACK), lambda _: None
-        )
+        request = FeedRequest(f"{site.url}/products.json?page=2", find_format("shopify"), rules=LOOPBACK)
+        rows = list(await read_feed(request, lambda _: None))
         assert [row.line for row in rows] == list(range(1, 8))
         assert rows[0].product["affiliate_url"] == f"{site.url}/products/cloud-1?variant=100"
 
@@ -128,8 +127,8 @@ async def test_packed_file_that_cannot_be_unpacked_is_refused(body, reason):
 async def test_header_names_the_encoding():
     feed = "id,title,price,link\n1,Caf\u00e9,10,https://c.example\n".encode("cp1252")
     async with website(lambda _: Reply(200, feed, {"Content-Type": "text/csv; charset=iso-8859-1"})) as site:
-        rows = await read_feed(FeedRequest(site.url, find_format("csv"), rules=LOOPBACK), lambda _: None)
-        assert rows[0].product["title"] == "Caf\u00e9"
+        [row] = await read_feed(FeedRequest(site.url, find_format("csv"), rules=LOOPBACK), lambda _: None)
+        assert row.product["title"] == "Caf\u00e9"
 
 
 async def test_slow_shop_is_a_timeout(monkeypatch):

@@ -1,6 +1,7 @@
 """Imports into a real database: what changes, the events, and that an import is all or nothing."""
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +89,40 @@ async def test_changed_price_sends_one_event(shop):
 
 
 async def test_rows_checked_and_written_are_counted_while_they_are(shop, monkeypatch):
-    monkeypatch.setattr("tollhouse.services.mattress.import_transaction._STEP", 2)
-    monkeypatch.setattr("tollhouse.catalogue.store.CHUNK", 2)
+    monkeypatch.setattr("tollhouse.services.mattress.import_transaction.BATCH", 2)
     await shop.take(shopify(mattress(1), mattress(2), mattress(3)))
     counted = [("Checking rows", 2, 3), ("Checking rows", 3, 3), ("Writing products", 2, 3), ("Writing products", 3, 3)]
     assert shop.rows == counted
+
+
+async def test_memory_of_an_import_does_not_grow_with_its_products(shop, monkeypatch):
+    monkeypatch.setattr("tollhouse.catalogue.importers.documents.STREAMED_BYTES", 0)
+    monkeypatch.setattr("tollhouse.catalogue.importers.documents._HEAD_BYTES", 40_000)
+    monkeypatch.setattr("tollhouse.services.mattress.import_transaction.BATCH", 4)
+    peaks = []
+    for count in (4, 8, 40):
+        feed = shop.folder / "feed.jsonl"
+        with feed.open("w") as lines:
+            for number in range(count):
+                columns = {"id": number, "title": f"Cloud of {count}", "price": 999, "description": "Latex. " * 2_500}
+                lines.write(json.dumps(columns) + "\n")
+        tracemalloc.start()
+        report = await shop.take(feed, "jsonl", currency="AUD")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert (report["rows"], report["unchanged"], report["refused"]) == (count, 0, [])
+    # The first time, more is loaded than a feed.
+    assert peaks[2] < peaks[1] + feed.stat().st_size // 4, peaks
+
+
+async def test_import_that_is_cut_off_by_its_last_batch_changes_nothing(shop, monkeypatch):
+    monkeypatch.setattr("tollhouse.services.mattress.import_transaction.BATCH", 1)
+    await shop.take(shopify(*map(mattress, range(1, 5))))
+    before = await shop.products(), await shop.events()
+    report = await shop.take(shopify(mattress(1, price="5.00"), mattress(9)))
+    assert report["reason"] == "3 of 4 products would be removed"
+    assert (await shop.products(), await shop.events()) == before
+    assert (await shop.counts(shopify(mattress(9)), allow_shrink=True)) == {"rows": 1, "created": 1, "removed": 4}
 
 
 async def test_products_that_a_full_import_lacks_are_removed_and_a_partial_one_keeps_them(shop):

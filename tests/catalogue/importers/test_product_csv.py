@@ -54,6 +54,21 @@ def test_shopify_rows_of_one_handle_are_the_variants_of_one_product():
     assert queen["tags"] == ["hybrid", "cooling"]
 
 
+def test_shopify_rows_of_one_handle_are_joined_wherever_they_are():
+    def interleave(rows: list[list[str]]) -> list[list[str]]:
+        """The first row of each product, then the second of each, and so on."""
+        header, *others = rows
+        nth = [sum(before[0] == row[0] for before in others[:at]) for at, row in enumerate(others)]
+        return [header, *(row for _, row in sorted(zip(nth, others, strict=True), key=lambda pair: pair[0]))]
+
+    text = edited(SHOPIFY, interleave)
+    assert text != edited(SHOPIFY, lambda rows: rows)
+    products = {row.id: row.product for row in rows_of_text(text, "shopify-csv") if row.product}
+    assert products == {
+        identity: row.product for identity, row in rows_of_file(SHOPIFY.name, "shopify-csv").items() if row.product
+    }
+
+
 def test_shopify_stock_is_counted_where_it_is_tracked():
     rows = rows_of_file(SHOPIFY.name, "shopify-csv")
     assert rows["tern-cloud-king"].product["availability"] == "out of stock"

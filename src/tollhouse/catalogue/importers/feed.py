@@ -43,12 +43,15 @@ def site_of(documents: list[Document]) -> str:
     return f"{parts.scheme}://{parts.netloc}/" if parts.netloc else ""
 
 
-def read_items(documents: list[Document], form: Format, context: Context) -> list[FeedItem]:
-    """The products of a feed. Raises UnreadableFeed, and nothing else whatever the documents contain."""
-    if form.read_items:
-        return list(_stream_items(documents, form, context))
-    assert form.read_table, form.name
+def read_items(documents: list[Document], form: Format, context: Context) -> Iterable[FeedItem]:
+    """The products of a feed, those of a large one read anew in each iteration.
+
+    Raises UnreadableFeed, also in the iteration, and nothing else whatever the documents contain.
+    """
     _check_content(documents)
+    if form.read_items:
+        return form.read_items(documents, context)
+    assert form.read_table, form.name
     return items_from_table(form.read_table(documents, context), context)
 
 
@@ -56,16 +59,8 @@ def read_table(documents: list[Document], form: Format, context: Context, curren
     """The rows of a feed; `currency` is that of prices which name none. Raises UnreadableFeed, and nothing else."""
     if form.read_table:
         return form.read_table(documents, context)
-    if are_streamed(documents):
-        return table_from_items(_stream_items(documents, form, context), currency, is_streamed=True)
-    return table_from_items(read_items(documents, form, context), currency)
-
-
-def _stream_items(documents: list[Document], form: Format, context: Context) -> Iterable[FeedItem]:
-    """The items of a format of products, which may be read in each iteration. Raises UnreadableFeed."""
-    assert form.read_items, form.name
-    _check_content(documents)
-    return form.read_items(documents, context)
+    items = read_items(documents, form, context)
+    return table_from_items(items, currency, is_streamed=are_streamed(documents))
 
 
 def _check_content(documents: list[Document]) -> None:

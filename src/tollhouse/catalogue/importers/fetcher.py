@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from tempfile import mkdtemp
@@ -15,7 +15,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.catalogue.importers.documents import Document, FeedTooLarge, unpack
 from tollhouse.catalogue.importers.items import UnreadableFeed
-from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
+from tollhouse.catalogue.importers.json_text import Object, decode_json, document_parts, text
 from tollhouse.config.settings import Settings
 from tollhouse.download import Fetched, UpstreamFailure, download, host_of
 from tollhouse.http_client.targets import Resolve, SystemResolver, TargetRefused, TargetRules
@@ -116,8 +116,7 @@ class Fetcher:
         while True:
             number = str(len(pages) + 1)
             page = await self.fetch(with_parameters(url, **{size_parameter: str(size), "page": number}))
-            entries = await asyncio.to_thread(page_entries, page)
-            ids = frozenset(text(entry.get("id")) or str(entry) for entry in entries)
+            ids = await asyncio.to_thread(_entry_ids, page)
             if pages and (ids <= first | before or hash(ids) in seen):
                 return pages
             seen.add(hash(ids))
@@ -188,10 +187,15 @@ def _remove_left(folder: Path) -> None:
                 shutil.rmtree(each, ignore_errors=True)
 
 
-def page_entries(page: Document) -> list[Object]:
+def _entry_ids(page: Document) -> frozenset[str]:
+    return frozenset(text(entry.get("id")) or str(entry) for entry in page_entries(page))
+
+
+def page_entries(page: Document) -> Iterator[Object]:
     """The objects listed on a page of JSON. Raises UnreadableFeed."""
-    value = decode_json(page.text())
-    return objects(value.get("products") if isinstance(value, dict) else value)
+    for part in document_parts(page, {"products"}):
+        if part.member in {None, "products"} and isinstance(entry := decode_json(part.text), dict):
+            yield entry
 
 
 def with_parameters(url: str, **parameters: str) -> str:

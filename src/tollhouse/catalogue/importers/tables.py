@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
+from heapq import merge
 from typing import Any
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from tollhouse.catalogue.importers.items import (
     FeedItem,
     FeedItemError,
     Price,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     item_or_fault,
@@ -62,11 +64,9 @@ class Table(Struct, frozen=True):
     refused: list[RefusedRow] = []
     is_open: bool = False
 
-    def records(self) -> list[tuple[int, Sequence[Any], str]]:
-        """Line and cells of every row, refused ones with their reason, by line."""
-        records: list[tuple[int, Sequence[Any], str]] = [(row.line, row.cells, "") for row in self.rows]
-        records += [(row.line, row.cells, row.reason) for row in self.refused]
-        return sorted(records, key=lambda record: record[0])
+    def records(self) -> Iterator[Row | RefusedRow]:
+        """Every row, the refused ones among them, by line."""
+        return merge(self.rows, self.refused, key=lambda row: row.line)
 
 
 class StreamedRows(Collection[Row]):
@@ -166,20 +166,29 @@ def plain_cell(value: Any) -> Any:
     return next((convert(value) for types, convert in _CONVERSIONS if isinstance(value, types)), None)
 
 
-def items_from_table(table: Table, context: Context) -> list[FeedItem]:
-    """The products in a table's rows. Raises UnreadableFeed when no column holds the id, the title or the price."""
-    rows = [(row.line, dict(_flat(dict(zip(table.columns, row.cells, strict=True)))), "") for row in table.rows]
-    rows += [(each.line, dict(zip(table.columns, each.cells, strict=False)), each.reason) for each in table.refused]
-    names = dict.fromkeys(name for _, cells, _ in rows for name in cells)
+def items_from_table(table: Table, context: Context) -> Iterable[FeedItem]:
+    """The products in a table's rows, which are read anew in each iteration.
+
+    Raises UnreadableFeed when no column holds the id, the title or the price.
+    """
+    names = dict.fromkeys(name for row in table.records() for name in _members(table, row))
     fields = context.mapping.fields(names if table.rows else {**names, **dict.fromkeys(table.columns)})
     held = {*fields.values(), *context.mapping.constants}
     if missing := [name for name in _REQUIRED if name not in held]:
         raise UnreadableFeed(f"no column holds the {' or the '.join(missing)}: name it in a mapping file (--mapping)")
-    items = [
-        _item(line, {fields[name]: cell for name, cell in cells.items() if name in fields}, fault, context)
-        for line, cells, fault in rows
-    ]
-    return sorted(items, key=lambda item: item.line)
+
+    def item(row: Row | RefusedRow) -> FeedItem:
+        cells = {fields[name]: cell for name, cell in _members(table, row).items() if name in fields}
+        return _item(row.line, cells, row.reason if isinstance(row, RefusedRow) else "", context)
+
+    return StreamedItems(lambda: map(item, table.records()))
+
+
+def _members(table: Table, row: Row | RefusedRow) -> dict[str, Any]:
+    """The cells by column; a refused row has more or fewer of them."""
+    if isinstance(row, RefusedRow):
+        return dict(zip(table.columns, row.cells, strict=False))
+    return dict(_flat(dict(zip(table.columns, row.cells, strict=True))))
 
 
 def table_from_items(items: Iterable[FeedItem], currency: str = "", *, is_streamed: bool = False) -> Table:

@@ -1,7 +1,7 @@
 """`tollhouse import mattress`: read a shop's feed and import it as one retailer's products."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.items import Context
 from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
 from tollhouse.catalogue.importers.registry import Format
+from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_rows import ATTRIBUTES, ImportedRow, Terms, rows_from_items
 from tollhouse.services.mattress.import_transaction import SERVICE, OnRows, import_products
@@ -118,15 +119,26 @@ async def import_feed(  # noqa: PLR0913 - what a command has
     }
 
 
-async def read_feed(request: FeedRequest, progress: Progress) -> list[ImportedRow]:
-    """The rows of a feed, valid and refused. Raises UnreadableFeed, and OSError for a file that cannot be opened."""
+async def read_feed(request: FeedRequest, progress: Progress) -> Spool[ImportedRow]:
+    """The rows of a feed, valid and refused, in a temporary file.
+
+    Raises UnreadableFeed, and OSError for a file that cannot be opened.
+    """
+    rows, refused_count = Spool(ImportedRow), 0
+
+    def read(documents: list[Document]) -> None:
+        nonlocal refused_count
+        for row in rows_from_documents(documents, request):
+            rows.add(row.id, row)
+            refused_count += bool(row.refused)
+
     async with open_feed(request.source, request.format, progress, request.rules) as documents:
-        rows = await asyncio.to_thread(rows_from_documents, documents, request)
-    progress(f"{len(rows)} rows read, {sum(bool(row.refused) for row in rows)} of them refused")
+        await asyncio.to_thread(read, documents)
+    progress(f"{len(rows)} rows read, {refused_count} of them refused")
     return rows
 
 
-def rows_from_documents(documents: list[Document], request: FeedRequest) -> list[ImportedRow]:
+def rows_from_documents(documents: list[Document], request: FeedRequest) -> Iterator[ImportedRow]:
     """The rows of a feed's documents. Raises UnreadableFeed, and nothing else whatever they contain."""
     site = request.site or site_of(documents)
     items = read_items(documents, request.format, Context(site, request.mapping))

@@ -9,6 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.items import FeedItem, FeedItemError
+from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import is_url
 from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, declared_size, derive
 from tollhouse.services.mattress.attributes.lexicon import DerivedAttribute, ProductTexts
@@ -63,38 +64,45 @@ class Terms(Struct, frozen=True):
     page: str = ""
 
 
-def rows_from_items(items: Iterable[FeedItem], terms: Terms, *, merges_repeats: bool = False) -> list[ImportedRow]:
-    """One row for each product and size, in the feed's order; a repeated id is refused the second time.
+def rows_from_items(items: Iterable[FeedItem], terms: Terms, *, merges_repeats: bool = False) -> Iterator[ImportedRow]:
+    """One row for each product and size, in the order in which the feed begins the products.
 
-    `merges_repeats` leaves out rows that repeat an earlier one of the same id word for word.
+    Items are in a temporary file meanwhile, and those of one product in memory. An id that a product repeats is refused
+    the second time. `merges_repeats` leaves out rows that repeat an earlier one of the same id word for word.
     """
-    groups: dict[tuple[str, ...], list[FeedItem]] = {}
-    lines: dict[tuple[str, str], int] = {}
+    products = Spool(FeedItem)
+    for place, item in enumerate(items):
+        # Single items never merge, so that a repeated id is reported.
+        products.add(f"group {item.group}" if item.group else f"alone {place}", item)
+    rows = (row for members in products.groups() for row in _rows(members, terms))
+    return _without_repeats(rows) if merges_repeats else rows
+
+
+def _rows(members: list[FeedItem], terms: Terms) -> Iterator[ImportedRow]:
+    """The rows of the items of one product, by line."""
+    sizes: dict[tuple[str, str], list[FeedItem]] = {}
+    lines: dict[str, int] = {}
     rows: list[ImportedRow] = []
-    for place, item in enumerate(_with_sizes(list(items))):
-        first_line = lines.setdefault((item.group, item.id), item.line) if _is_variant(item) else item.line
+    for place, item in enumerate(_with_sizes(members)):
+        first_line = lines.setdefault(item.id, item.line) if _is_variant(item) else item.line
         if first_line != item.line:
             rows.append(ImportedRow(item.line, refused=f"has the id of line {first_line}"))
         else:
-            groups.setdefault(_key(item, place), []).append(item)
-    rows += [_row(group, terms) for group in groups.values()]
-    rows.sort(key=lambda row: row.line)
-    return list(_without_repeats(rows)) if merges_repeats else rows
+            size = (_size_slug(item), "" if _is_variant(item) else str(item.line)) if item.group else (str(place), "")
+            sizes.setdefault(size, []).append(item)
+    rows += [_row(group, terms) for group in sizes.values()]
+    return iter(sorted(rows, key=lambda row: row.line))
 
 
 def _with_sizes(items: list[FeedItem]) -> Iterator[FeedItem]:
-    """Items with the label of their size: the feed's own, or that of an option, a choice or an attribute."""
-    groups: dict[str, list[FeedItem]] = {}
-    for item in items:
-        groups.setdefault(item.group, []).append(item)
-    headings = {group: _size_heading(members) for group, members in groups.items() if group}
+    """Items of one product with the label of their size: the feed's own, or that of an option, choice or attribute."""
+    heading = _size_heading(items)
     for item in items:
         choices = next((sizes for heading, sizes in item.choices if _attribute(heading) == "size"), ())
         if item.size or choices:
             yield from [replace(item, size=size) for size in choices] or [item]
             continue
         options = dict(item.options)
-        heading = headings[item.group] if item.group else _size_heading([item])
         declared = [value for name, value in item.attributes if _attribute(name) == "size"]
         if heading and options.get(heading):
             yield replace(item, size=options[heading], page_url=item.variant_url or item.page_url)
@@ -121,13 +129,6 @@ def _attribute(heading: str) -> str:
 def _is_variant(item: FeedItem) -> bool:
     """Whether an item has an id of its own beside that of its product."""
     return bool(item.group and item.id) and item.id != item.group
-
-
-def _key(item: FeedItem, place: int) -> tuple[str, ...]:
-    """What becomes one row. Single items never merge, so that a repeated id is reported."""
-    if not item.group:
-        return ("alone", str(place))
-    return ("group", item.group, _size_slug(item), "" if _is_variant(item) else str(item.line))
 
 
 def _row(group: list[FeedItem], terms: Terms) -> ImportedRow:
@@ -257,8 +258,10 @@ def _is_identity(identity: str) -> bool:
 
 def _without_repeats(rows: Iterable[ImportedRow]) -> Iterator[ImportedRow]:
     """Without rows that equal an earlier one of the same id."""
-    seen: dict[str, ImportedRow] = {}
+    seen = Spool(ImportedRow)
     for row in rows:
-        before = seen.setdefault(row.id, row)
-        if before is row or not row.id or before.product != row.product or before.refused != row.refused:
+        before = seen.get(row.id) if row.id else None
+        if before is None or before.product != row.product or before.refused != row.refused:
             yield row
+        if before is None and row.id:
+            seen.add(row.id, row)

@@ -1,8 +1,8 @@
 """The import transaction: a retailer's rows land together, with the events of what they change."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 from msgspec import Struct
@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue, Changes
+from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import is_url
-from tollhouse.catalogue.items import InvalidItem, Item, prepare_item
+from tollhouse.catalogue.items import InvalidItem, Item, batches, prepare_item
 from tollhouse.services.mattress.import_rows import ImportedRow
 from tollhouse.services.mattress.product import (
     AVAILABILITIES,
@@ -31,7 +32,7 @@ SERVICE = "mattress"
 # A full import that would remove more than this share of a retailer's products is taken for a broken file.
 LARGEST_LOSS = 0.5
 _HIGHEST_PRICE = 1_000_000
-_STEP = 500
+BATCH = 500
 _NOT_IN_IDS = re.compile(r"[^A-Za-z0-9._~-]+")
 
 OnRows = Callable[[str, int, int], None]
@@ -65,7 +66,7 @@ async def import_products(  # noqa: PLR0913 - the options of an import
     database: Database,
     catalogue: Catalogue,
     retailer: Retailer,
-    rows: Iterable[ImportedRow],
+    rows: Collection[ImportedRow],
     *,
     is_partial: bool = False,
     allow_shrink: bool = False,
@@ -77,32 +78,43 @@ async def import_products(  # noqa: PLR0913 - the options of an import
 
     A full import also removes the retailer's products that no row names; one that would remove more than half of
     them does not land without `allow_shrink`. `is_partial` removes nothing. `strict` lets nothing land when a row is
-    refused. `on_rows` receives the phase, the rows done and their total. Every serving process shows the result within
-    a second. Raises Problem `storage-unavailable`.
+    refused. The products are in a temporary file, and BATCH of them at a time in memory. `on_rows` receives the phase,
+    the rows done and their total. Every serving process shows the result within a second. Raises Problem
+    `storage-unavailable`.
     """
-    items, refused, named = _products(retailer, list(rows), on_rows)
-    report = ImportReport(retailer.id, len(items) + len(refused), len(items), refused)
+    feed, refused = _checked_rows(retailer, rows, on_rows)
+    accepted = len(rows) - len(refused)
+    report = ImportReport(retailer.id, len(rows), accepted, refused)
     if strict and refused:
         return replace(report, has_landed=False, reason=f"{len(refused)} rows were refused, and the import is strict")
+    storefront, at = storefront or Storefront(), clock.now()
+    counts: Counter[str] = Counter()
+    done = 0
     async with database.writing(lock=f"import-{catalogue.name}") as transaction:
-        stored = {item["id"] async for item in catalogue.stored(transaction) if item["retailer"] == retailer.id}
-        gone = set() if is_partial else stored - named
-        if len(gone) > len(stored) * LARGEST_LOSS and not allow_shrink:
-            reason = f"{len(gone)} of {len(stored)} products would be removed"
+        stored_count, gone = 0, Spool(str)
+        async for item in catalogue.stored(transaction):
+            if item["retailer"] == retailer.id:
+                stored_count += 1
+                if not is_partial and not feed.has(item["id"]):
+                    gone.add(item["id"], item["id"])
+        if len(gone) > stored_count * LARGEST_LOSS and not allow_shrink:
+            reason = f"{len(gone)} of {stored_count} products would be removed"
             return replace(report, has_landed=False, reason=reason)
-        changes = await catalogue.apply(
-            transaction, items.values(), sorted(gone), on_rows=partial(on_rows, "Writing products")
-        )
-        await outbox.put_all(transaction, SERVICE, list(_events(storefront or Storefront(), changes)))
-    written = len(changes.created) + len(changes.price_changed) + len(changes.changed)
-    return replace(
-        report,
-        created=len(changes.created),
-        price_changed=len(changes.price_changed),
-        changed=len(changes.changed),
-        removed=len(changes.removed),
-        unchanged=report.accepted - written,
-    )
+
+        async def apply(items: list[Item], removed: Iterable[str]) -> None:
+            changes = await catalogue.apply(transaction, items, removed, at=at)
+            await outbox.put_all(transaction, SERVICE, list(_events(storefront, changes, at.isoformat())))
+            for kind in ("created", "price_changed", "changed", "removed"):
+                counts[kind] += len(getattr(changes, kind))
+
+        for items in batches((row.item for row in feed if row.item is not None), BATCH):
+            await apply(items, ())
+            done += len(items)
+            on_rows("Writing products", done, accepted)
+        for removed in batches(gone, BATCH):
+            await apply([], removed)
+    written = counts["created"] + counts["price_changed"] + counts["changed"]
+    return replace(report, **counts, unchanged=accepted - written)
 
 
 def product_id(retailer: Retailer, identity: str) -> str:
@@ -154,39 +166,43 @@ def _faults(item: Item) -> Iterator[tuple[str, str]]:
         yield "title", "is empty"
 
 
-def _products(
-    retailer: Retailer, rows: Sequence[ImportedRow], on_rows: OnRows
-) -> tuple[dict[str, Item], list[RefusedRow], set[str]]:
-    """The products by id, the refused rows, and the ids of all products that the feed names."""
-    items: dict[str, Item] = {}
+class _CheckedRow(Struct, frozen=True):
+    """What is stored of the product with an id, None if its row is refused; 0 is the line of one without a product."""
+
+    line: int = 0
+    item: Item | None = None
+
+
+def _checked_rows(
+    retailer: Retailer, rows: Collection[ImportedRow], on_rows: OnRows
+) -> tuple[Spool[_CheckedRow], list[RefusedRow]]:
+    """A row for every product that the feed names, by its id, and the refused rows, by line."""
+    checked = Spool(_CheckedRow)
     refused: list[RefusedRow] = []
-    named: set[str] = set()
-    lines: dict[str, int] = {}
     for done, row in enumerate(rows, start=1):
-        if done % _STEP == 0 or done == len(rows):
+        if done % BATCH == 0 or done == len(rows):
             on_rows("Checking rows", done, len(rows))
         identity = product_id(retailer, row.id)
-        reason = row.refused
-        if not reason and (row.product is None or not identity):
-            reason = "has no id"
-        elif not reason and identity in lines:
-            reason = f"has the id of line {lines[identity]}"
+        before = checked.get(identity)
+        reason = row.refused or ("" if row.product is not None and identity else "has no id")
+        if not reason and before and before.line:
+            reason = f"has the id of line {before.line}"
         elif not reason and row.product is not None:
-            lines[identity] = row.line
+            item = None
             try:
-                items[identity] = as_item(retailer, row.id, row.product)
+                item = as_item(retailer, row.id, row.product)
             except InvalidItem as fault:
                 reason = str(fault)
+            checked.add(identity, _CheckedRow(row.line, item))
+        elif identity and before is None:
+            checked.add(identity, _CheckedRow())
         if reason:
             refused.append(RefusedRow(row.line, row.id, reason))
-        if identity:
-            named.add(identity)
-    return items, refused, named
+    return checked, sorted(refused, key=lambda row: row.line)
 
 
-def _events(storefront: Storefront, changes: Changes) -> Iterator[outbox.Event]:
+def _events(storefront: Storefront, changes: Changes, at: str) -> Iterator[outbox.Event]:
     """The events of an import. `at` makes the same change a second time another event."""
-    at = clock.now().isoformat()
     kinds = (
         ("product.created", changes.created),
         ("product.price_changed", changes.price_changed),

@@ -17,12 +17,13 @@ from tollhouse.catalogue.importers.formats import FORMATS
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import Mapping
 from tollhouse.catalogue.importers.tables import Row, Table
-from tollhouse.catalogue.items import Item
+from tollhouse.catalogue.items import Item, batches
 from tollhouse.catalogue.store import drop
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.tables.declaration import Declaration, Source
-from tollhouse.services.tables.rows import RowReader, batches, build_schema, catalogue_name
+from tollhouse.services.tables.rows import BATCH as READ_ROWS
+from tollhouse.services.tables.rows import RowReader, build_schema, catalogue_name
 from tollhouse.services.tables.store import LoadStatus, read_status, save_status
 from tollhouse.storage.database import Database
 
@@ -167,7 +168,7 @@ class TableLoader:
             gone = await self._catalogue.digests(connection)
         changed: list[Item] = []
         total, done, valid = len(table.rows), 0, 0
-        parts = batches(table.rows)
+        parts = batches(table.rows, READ_ROWS)
         while rows := await asyncio.to_thread(next, parts, ()):
             items, new = await asyncio.to_thread(_read, reader, rows, gone)
             valid, done = valid + len(items), done + len(rows)
@@ -209,8 +210,8 @@ class TableLoader:
                 # The rows of another shape of this table; their status is void too.
                 await drop(transaction, known.catalogue)
                 known = self._new_status()
-            for start in range(0, len(items), BATCH):
-                await self._catalogue.apply(transaction, items[start : start + BATCH])
+            for batch in batches(items, BATCH):
+                await self._catalogue.apply(transaction, batch)
                 # Let others have their turn.
                 await asyncio.sleep(0)
             await self._catalogue.apply(transaction, [], gone)

@@ -1,9 +1,8 @@
 """Rows of a table as items of its catalogue: the schema, the values, and why a row is refused."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -13,7 +12,7 @@ from tollhouse.catalogue import schema as catalogue
 from tollhouse.catalogue.importers import values
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.catalogue.importers.tables import RefusedRow, Row, Table, check_refused
-from tollhouse.catalogue.items import MAX_ID, InvalidItem, Item, prepare_item
+from tollhouse.catalogue.items import MAX_ID, InvalidItem, Item, batches, prepare_item
 from tollhouse.catalogue.schema import FieldType, Schema
 from tollhouse.services.tables.declaration import Declaration, Field, Kind
 
@@ -137,16 +136,10 @@ def items_from_rows(
     """
     reader = RowReader(declaration, table)
     items: list[Item] = []
-    for rows in batches(table.rows):
+    for rows in batches(table.rows, BATCH):
         items += reader.read(rows)
         on_progress(min(len(items) + len(reader.refused), len(table.rows)), len(table.rows))
     return TableItems(items, sorted(reader.refused, key=lambda each: each.line))
-
-
-def batches(rows: Iterable[Row]) -> Iterator[Sequence[Row]]:
-    remaining = iter(rows)
-    while part := list(islice(remaining, BATCH)):
-        yield part
 
 
 def cell_value(field: Field, cell: Any) -> Any:

@@ -1,28 +1,33 @@
 """schema.org products in the JSON-LD of a page: Product, ProductGroup with hasVariant, ItemList, @graph."""
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from typing import Any
 
-from tollhouse.catalogue.importers.documents import Document
+from tollhouse.catalogue.importers.documents import Document, ReadLines
 from tollhouse.catalogue.importers.items import (
     Context,
     FeedItem,
     FeedItemError,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     item_or_fault,
     reduced_price,
 )
-from tollhouse.catalogue.importers.json_text import Object, decode_lenient_json, objects, text, texts
+from tollhouse.catalogue.importers.json_text import Object, decode_lenient_json, json_parts, objects, text, texts
 from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import availability, feed_money
 from tollhouse.html_text import one_line
 
 _PRODUCTS = frozenset({"Product", "IndividualProduct", "SomeProducts", "ProductModel"})
 _GROUP = "ProductGroup"
+_OFFERED = _PRODUCTS | {_GROUP}
 _AGGREGATE = "AggregateOffer"
 _FORMER_PRICES = frozenset({"StrikethroughPrice", "ListPrice", "MSRP", "SRP", "RegularPrice"})
 _IDENTITIES = ("productID", "sku", "mpn", "gtin", "gtin13", "@id", "url")
@@ -33,6 +38,13 @@ _RELATED = frozenset({
     "hasVariant", "offers", "itemOffered", "review", "reviews", "about", "mentions", "addOn", "model", "predecessorOf",
 })  # fmt: skip
 _MAX_DEPTH = 40
+# A node with an `@id` and at most one other member refers to the node with the others.
+_REFERENCE_SIZE = 2
+_VOCABULARIES = ("http://schema.org/", "https://schema.org/", "schema:", "sdo:")
+# Where a large document has its products.
+_LISTS = frozenset(
+    {"@graph"} | {prefix + name for prefix in ("", *_VOCABULARIES) for name in ("itemListElement", "dataFeedElement")}
+)
 
 _SCRIPT_START = re.compile(r"<!--|<script\b", re.IGNORECASE)
 _SCRIPT_END = re.compile(r"</script", re.IGNORECASE)
@@ -43,18 +55,54 @@ _SUFFIXES = ("//", "-->", "]]>", ";")
 _TRAILING_COMMA = re.compile(r",(\s*[}\]])")
 
 
-def read_jsonld(documents: list[Document], context: Context) -> list[FeedItem]:
-    """The items of every product on a page, numbered by product. Raises UnreadableFeed where there is no JSON-LD."""
-    graph = _Graph(_blocks(documents[0].text()))
-    products = graph.products()
-    if not products:
-        raise UnreadableFeed("the JSON-LD has no product in it")
-    items: list[FeedItem] = []
-    for number, product in enumerate(products, start=1):
-        variants = graph.nodes(product.get("hasVariant")) if _GROUP in _types(product) else []
-        for variant in variants or [product]:
-            items += _product_items(graph, variant, product if variants else {}, number, context)
-    return items
+def read_jsonld(documents: list[Document], context: Context) -> Iterable[FeedItem]:
+    """The items of every product on a page, numbered by product. Raises UnreadableFeed where there is no JSON-LD.
+
+    Large JSON is read value by value, anew in each iteration.
+    """
+    graph = _streamed_graph(documents[0]) or _Graph(list(map(_plain_members, _blocks(documents[0].text()))))
+
+    def read() -> Iterator[FeedItem]:
+        number = 0
+        for number, product in enumerate(graph.products(), start=1):
+            variants = graph.nodes(product.get("hasVariant")) if _GROUP in _types(product) else []
+            for variant in variants or [product]:
+                yield from _product_items(graph, variant, product if variants else {}, number, context)
+        if not number:
+            raise UnreadableFeed("the JSON-LD has no product in it")
+
+    return StreamedItems(read)
+
+
+def _streamed_graph(document: Document) -> "_Graph | None":
+    """The graph of a large document of JSON; None for one that has to be read as a whole. Raises UnreadableFeed."""
+    pieces = document.pieces()
+    if pieces is None or next(pieces()).lstrip()[:1] not in {"{", "["}:
+        return None
+    try:
+        return _Graph(_StreamedValues(pieces))
+    except UnreadableFeed:
+        # What is wrong with it may be forgiven where it is read as a whole.
+        if document.size > document.max_whole_bytes:
+            raise
+        return None
+
+
+class _StreamedValues(Iterable[Any]):
+    """The elements of the outermost list, or what the outermost object lists; then the object without its lists."""
+
+    def __init__(self, pieces: ReadLines) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[Any]:
+        members: Object = {}
+        for part in json_parts(self._pieces(), _LISTS):
+            value = _decode_block(part.text, "the JSON-LD is malformed")
+            if part.is_element:
+                yield _plain_members(value)
+            elif part.member is not None:
+                members[part.member] = value
+        yield _plain_members(members)
 
 
 def _product_items(
@@ -177,34 +225,59 @@ def _currency(node: Object) -> str:
 
 
 class _Graph:
-    """All values of a page. Members may be named `schema:name` or by their whole address."""
+    """All values of a page, which can be iterated again, with plain members.
 
-    def __init__(self, values: list[Any]) -> None:
-        self._values = [_plain_members(value, 0) for value in values]
-        self._by_id: dict[str, Object] = {}
-        for node in _walk(self._values, frozenset()):
+    Only nodes that others refer to are in a temporary file, as JSON by `@id`. Of those with one `@id`, the node that
+    says most is the node; the others only point at it.
+    """
+
+    def __init__(self, values: Iterable[Any]) -> None:
+        self._values = values
+        self._by_id = Spool(str)
+        self._grouped = Spool(str)
+        references = Spool(str)
+        for node in self._walk(frozenset()):
+            if len(node) <= _REFERENCE_SIZE and (identity := text(node.get("@id"))) and not references.has(identity):
+                references.add(identity, "")
+        if not references:
+            return
+        for node in self._walk(frozenset()):
             identity = text(node.get("@id"))
-            # The node that says most is the node; the others only point at it.
-            if identity and len(node) > len(self._by_id.get(identity, {})):
-                self._by_id[identity] = node
-
-    def products(self) -> list[Object]:
-        """Every product and group of products that is offered for itself, each once, in the page's order."""
-        products: list[Object] = []
-        grouped, seen = set(), set()
-        for node in _walk(self._values, _RELATED):
+            if references.has(identity) and len(node) > len(json.loads(self._by_id.get(identity) or "{}")):
+                self._by_id.add(identity, json.dumps(node))
+        for node in self._walk(_RELATED):
             whole = self.whole(node)
-            if not _types(whole) & (_PRODUCTS | {_GROUP}) or id(whole) in seen:
+            for variant in self.nodes(whole.get("hasVariant")) if _types(whole) & _OFFERED else ():
+                if _GROUP not in _types(variant) and (identity := self._referred(variant)):
+                    self._grouped.add(identity, "")
+
+    def products(self) -> Iterator[Object]:
+        """Every product and group of products that is offered for itself, each once, in the page's order."""
+        seen = Spool(str)
+        for node in self._walk(_RELATED):
+            whole = self.whole(node)
+            if not _types(whole) & _OFFERED:
                 continue
-            seen.add(id(whole))
-            products.append(whole)
-            variants = self.nodes(whole.get("hasVariant"))
-            grouped |= {id(variant) for variant in variants if _GROUP not in _types(variant)}
-        return [node for node in products if id(node) not in grouped]
+            identity = self._referred(whole)
+            if not identity:
+                yield whole
+            elif not seen.has(identity) and not self._grouped.has(identity):
+                seen.add(identity, "")
+                yield whole
+
+    def _walk(self, closed: frozenset[str]) -> Iterator[Object]:
+        return chain.from_iterable(_walk(value, closed) for value in self._values)
+
+    def _referred(self, node: Object) -> str:
+        """The `@id` of a node that others refer to, "" for another."""
+        identity = text(node.get("@id"))
+        return identity if identity and self._by_id.get(identity) == json.dumps(node) else ""
 
     def whole(self, node: Object) -> Object:
         """The node itself, or the one that it points at."""
-        return self._by_id.get(text(node.get("@id")), node) if len(node) <= 2 else node
+        stored = self._by_id.get(text(node.get("@id"))) if len(node) <= _REFERENCE_SIZE else None
+        whole: Object = json.loads(stored) if stored else node
+        return whole
 
     def nodes(self, value: Any) -> list[Object]:
         """The nodes that a member holds, its references followed."""
@@ -240,7 +313,7 @@ def _walk(value: Any, closed: frozenset[str]) -> Iterator[Object]:
             waiting += [member for name, member in reversed(here.items()) if name not in closed]
 
 
-def _plain_members(value: Any, depth: int) -> Any:
+def _plain_members(value: Any, depth: int = 0) -> Any:
     """The value with members named as in the vocabulary, cut off where it nests absurdly."""
     if depth > _MAX_DEPTH:
         return None
@@ -248,12 +321,14 @@ def _plain_members(value: Any, depth: int) -> Any:
         return [_plain_members(each, depth + 1) for each in value]
     if isinstance(value, dict):
         return {_plain_member_name(name): _plain_members(member, depth + 1) for name, member in value.items()}
-    return value
+    # Half of a surrogate pair cannot be stored.
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _plain_member_name(name: str) -> str:
-    bare = name.removeprefix("http://schema.org/").removeprefix("https://schema.org/")
-    return bare.removeprefix("schema:").removeprefix("sdo:")
+    for prefix in _VOCABULARIES:
+        name = name.removeprefix(prefix)
+    return name
 
 
 def _blocks(page: str) -> list[Any]:

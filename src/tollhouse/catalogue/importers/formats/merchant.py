@@ -7,7 +7,6 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from heapq import merge
 from html import unescape
 from typing import Any
 from xml.parsers import expat
@@ -30,6 +29,7 @@ from tollhouse.catalogue.importers.items import (
 )
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.tables import RefusedRow, Row
 from tollhouse.catalogue.importers.values import availability, feed_money
 from tollhouse.html_text import one_line
 
@@ -64,13 +64,13 @@ def read_merchant_tsv(documents: list[Document], context: Context) -> Iterable[F
     columns = [plain_name(column).replace(" ", "_") for column in table.columns]
     if missing := next((name for name in _REQUIRED if name not in columns), ""):
         raise UnreadableFeed(f"the header has no column {missing!r}")
-    refused = [FeedItem(line=row.line, id=str(row.cells[0]).strip(), fault=row.reason) for row in table.refused]
 
-    def read() -> Iterator[FeedItem]:
-        items = (_item(row.line, dict(zip(columns, row.cells, strict=True)), context) for row in table.rows)
-        return merge(items, refused, key=lambda item: item.line)
+    def item(row: Row | RefusedRow) -> FeedItem:
+        if isinstance(row, RefusedRow):
+            return FeedItem(line=row.line, id=str(row.cells[0]).strip(), fault=row.reason)
+        return _item(row.line, dict(zip(columns, row.cells, strict=True)), context)
 
-    return StreamedItems(read)
+    return StreamedItems(lambda: map(item, table.records()))
 
 
 def _item(line: int, members: Members, context: Context) -> FeedItem:

@@ -19,7 +19,7 @@ from tollhouse.catalogue.importers.items import (
     description_text,
     reduced_price,
 )
-from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text, texts
+from tollhouse.catalogue.importers.json_text import Object, decode_json, document_parts, objects, text, texts
 from tollhouse.catalogue.importers.registry import Format, register
 from tollhouse.catalogue.importers.values import availability, feed_money, minor_units
 from tollhouse.html_text import one_line
@@ -81,19 +81,25 @@ def product_items(product: Object, lines: Sequence[int], context: Context, diale
             yield FeedItem(**item, fault=str(fault))
 
 
-def _products(document: Document) -> list[Any]:
-    value = decode_json(document.text())
-    if isinstance(value, dict) and "errors" in value:
-        raise UnreadableFeed(f"the shop returned an error: {str(value['errors'])[:200]}")
-    if isinstance(value, dict) and "products" in value:
-        value = value["products"]
-    elif isinstance(value, dict) and isinstance(value.get("product"), dict):
-        value = [value["product"]]
-    elif isinstance(value, dict) and "variants" in value:
-        value = [value]
-    if not isinstance(value, list):
+def _products(document: Document) -> Iterator[Any]:
+    """One after another. Raises UnreadableFeed, also after products: an error may stand behind them."""
+    members: dict[str | None, Any] = {}
+    for part in document_parts(document, {"products"}):
+        value = decode_json(part.text)
+        if part.is_element:
+            yield value
+        else:
+            members[part.member] = value
+    if "errors" in members:
+        raise UnreadableFeed(f"the shop returned an error: {str(members['errors'])[:200]}")
+    if isinstance(members.get("products", members.get(None)), list):
+        return
+    if "products" not in members and isinstance(members.get("product"), dict):
+        yield members["product"]
+    elif "products" not in members and "variants" in members:
+        yield members
+    else:
         raise UnreadableFeed("this is not a Shopify feed: it has no list of products")
-    return value
 
 
 def _variant(product: Object, variant: Object, page_url: str) -> dict[str, Any]:

@@ -3,17 +3,21 @@
 https://help.shopify.com/en/manual/products/import-export/using-csv
 """
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.formats.csv import read_delimited
+from tollhouse.catalogue.importers.formats.csv import read_csv
 from tollhouse.catalogue.importers.formats.shopify import product_items
-from tollhouse.catalogue.importers.items import Context, FeedItem, UnreadableFeed
+from tollhouse.catalogue.importers.items import Context, FeedItem, StreamedItems, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.spool import Spool
+from tollhouse.catalogue.importers.tables import RefusedRow
 
 # By column, the other names it has had.
 _COLUMNS = {
@@ -41,44 +45,50 @@ _REQUIRED = ("handle", "title", "variant price")
 Cells = dict[str, str]
 
 
-class _Product(Struct):
-    first: Cells
+class _Row(Struct, frozen=True):
     line: int
-    variants: list[Cells] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
-    images: list[str] = field(default_factory=list)
-    fault: str = ""
+    cells: Cells
+    fault: str
 
 
-def read_shopify_csv(documents: list[Document], context: Context) -> list[FeedItem]:
-    """The variants of every product that is active and published. Raises UnreadableFeed."""
-    table = read_delimited(documents[0].text())
+def read_shopify_csv(documents: list[Document], context: Context) -> Iterable[FeedItem]:
+    """The variants of every product that is active and published, wherever its rows are. Raises UnreadableFeed."""
+    table = read_csv(documents, context)
     columns = [_CANONICAL.get(plain_name(column), "") for column in table.columns]
     if missing := [name for name in _REQUIRED if name not in columns]:
         raise UnreadableFeed(f"this is not Shopify's product CSV: it has no column for the {' or the '.join(missing)}")
-    products: dict[str, _Product] = {}
-    items: list[FeedItem] = []
-    for line, values, fault in table.records():
-        cells = {name: value.strip() for name, value in zip(columns, values, strict=False) if name}
-        handle = cells.get("handle", "")
-        if not handle:
-            items.append(FeedItem(line=line, fault=fault or "has no handle"))
-            continue
-        product = products.setdefault(handle, _Product(cells, line))
-        if fault:
-            items.append(FeedItem(line=line, id=handle, group=handle, fault=fault))
-            continue
-        if image := cells.get("image src"):
-            product.images.append(image)
-        if cells.get("variant price") or cells.get("option1 value") or product.line == line:
-            product.variants.append(cells)
-            product.lines.append(line)
-    for product in products.values():
-        if _is_sold(product.first):
-            variants = product_items(_as_admin_json(product), product.lines or [product.line], context, "admin")
-            # The export has no ids of variants, and their SKUs may be missing or alike.
-            items += [replace(item, id=f"{item.group}:{item.line}") for item in variants]
-    return items
+    # In the exports the rows of a product follow each other. In an edited file they may not.
+    products = Spool(_Row)
+    for row in table.records():
+        cells = {name: value.strip() for name, value in zip(columns, row.cells, strict=False) if name}
+        fault = row.reason if isinstance(row, RefusedRow) else ""
+        products.add(cells.get("handle") or f"\n{row.line}", _Row(row.line, cells, fault))
+    return StreamedItems(lambda: chain.from_iterable(_product_items(rows, context) for rows in products.groups()))
+
+
+def _product_items(rows: list[_Row], context: Context) -> Iterator[FeedItem]:
+    """The items of the rows with one handle, or of a row without one."""
+    first = rows[0]
+    handle = first.cells.get("handle", "")
+    if not handle:
+        yield FeedItem(line=first.line, fault=first.fault or "has no handle")
+        return
+    for row in rows:
+        if row.fault:
+            yield FeedItem(line=row.line, id=handle, group=handle, fault=row.fault)
+    rows = [row for row in rows if not row.fault]
+    if not _is_sold(first.cells):
+        return
+    variants = [
+        row
+        for row in rows
+        if row.cells.get("variant price") or row.cells.get("option1 value") or row.line == first.line
+    ]
+    images = [row.cells["image src"] for row in rows if row.cells.get("image src")]
+    product = _as_admin_json(first.cells, [row.cells for row in variants], images)
+    for item in product_items(product, [row.line for row in variants] or [first.line], context, "admin"):
+        # The export has no ids of variants, and their SKUs may be missing or alike.
+        yield replace(item, id=f"{item.group}:{item.line}")
 
 
 def _is_sold(first: Cells) -> bool:
@@ -86,9 +96,8 @@ def _is_sold(first: Cells) -> bool:
     return is_published and first.get("status", "").lower() not in {"draft", "archived", "unlisted"}
 
 
-def _as_admin_json(product: _Product) -> dict[str, Any]:
+def _as_admin_json(first: Cells, variants: list[Cells], images: list[str]) -> dict[str, Any]:
     """The product as the Admin API has it."""
-    first = product.first
     return {
         "handle": first["handle"],
         "title": first.get("title", ""),
@@ -96,9 +105,9 @@ def _as_admin_json(product: _Product) -> dict[str, Any]:
         "vendor": first.get("vendor", ""),
         "product_type": first.get("type", ""),
         "tags": first.get("tags", ""),
-        "images": product.images,
+        "images": images,
         "options": [first.get(f"option{place} name", "") for place in (1, 2, 3)],
-        "variants": [_variant(cells) for cells in product.variants],
+        "variants": [_variant(cells) for cells in variants],
     }
 
 

@@ -1,12 +1,8 @@
 """WooCommerce's Store API, `/wp-json/wc/store/v1/products`: prices are strings of minor units."""
 
-from collections.abc import Iterable, Iterator
-from io import SEEK_END
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from tempfile import SpooledTemporaryFile
-from typing import Any, Self
-
-import msgspec
+from typing import Any
 
 from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.fetcher import Fetcher, page_entries, with_parameters
@@ -21,13 +17,13 @@ from tollhouse.catalogue.importers.items import (
     item_or_fault,
     reduced_price,
 )
-from tollhouse.catalogue.importers.json_text import Object, decode_json, objects, text
+from tollhouse.catalogue.importers.json_text import Object, decode_json, document_parts, objects, text
 from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import availability, minor_units
 from tollhouse.html_text import one_line
 
 _PAGE_SIZE = 100
-_IN_MEMORY_BYTES = 1024 * 1024
 _VARIATION = "variation"
 
 
@@ -40,66 +36,50 @@ def read_woocommerce(documents: list[Document], context: Context) -> Iterable[Fe
     def entries() -> Iterator[Any]:
         return chain.from_iterable(map(_entries, documents))
 
+    parents = _parents(lambda: (each for each in entries() if isinstance(each, dict)))
+
     def read() -> Iterator[FeedItem]:
-        parent_ids = {text(each.get("parent")) for each in _objects(entries()) if each.get("type") == _VARIATION}
-        with _StoredParents() as parents:
-            for each in _objects(entries()):
-                if each.get("type") != _VARIATION and text(each.get("id")) in parent_ids:
-                    parents.add(text(each.get("id")), each)
-            for number, entry in enumerate(entries(), start=1):
-                if not isinstance(entry, dict):
-                    yield FeedItem(line=number, fault="the entry is not an object")
-                elif entry.get("type") == _VARIATION:
-                    yield _variation(entry, parents.get(text(entry.get("parent"))), number, context)
-                elif text(entry.get("id")) not in parent_ids:
-                    choices = {} if _costs_differ(entry) else dict(_choices(entry))
-                    common = _common(entry, entry, {*choices}, number, context)
-                    yield _item({**common, "choices": tuple(choices.items())}, entry)
+        for number, entry in enumerate(entries(), start=1):
+            if not isinstance(entry, dict):
+                yield FeedItem(line=number, fault="the entry is not an object")
+            elif entry.get("type") == _VARIATION:
+                yield _variation(entry, parents.get(text(entry.get("parent"))) or {}, number, context)
+            elif not parents.has(text(entry.get("id"))):
+                choices = {} if _costs_differ(entry) else dict(_choices(entry))
+                common = _common(entry, entry, {*choices}, number, context)
+                yield _item({**common, "choices": tuple(choices.items())}, entry)
 
     return StreamedItems(read)
 
 
-class _StoredParents:
-    """Products that have variations, by id, in a temporary file."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, tuple[int, int]] = {}
-        self._file = SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115 - closed by `__exit__`
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def add(self, identity: str, product: Object) -> None:
-        """Add a product; of two with one id, the later counts."""
-        encoded = msgspec.json.encode(product)
-        self._places[identity] = self._file.seek(0, SEEK_END), len(encoded)
-        self._file.write(encoded)
-
-    def get(self, identity: str) -> Object:
-        """The product, an empty object for an unknown one."""
-        place, length = self._places.get(identity, (0, 0))
-        if not length:
-            return {}
-        self._file.seek(place)
-        product: Object = msgspec.json.decode(self._file.read(length))
-        return product
+def _parents(entries: Callable[[], Iterator[Object]]) -> Spool[Object]:
+    """The products that have variations, by id."""
+    variations, parents = Spool(str), Spool(Object)
+    for entry in entries():
+        if entry.get("type") == _VARIATION:
+            variations.add(text(entry.get("parent")), "")
+    if variations:
+        for entry in entries():
+            if entry.get("type") != _VARIATION and variations.has(text(entry.get("id"))):
+                parents.add(text(entry.get("id")), entry)
+    return parents
 
 
-def _objects(entries: Iterable[Any]) -> Iterator[Object]:
-    return (each for each in entries if isinstance(each, dict))
-
-
-def _entries(document: Document) -> list[Any]:
-    value = decode_json(document.text())
-    if isinstance(value, dict) and "code" in value and "message" in value:
-        raise UnreadableFeed(f"the shop returned an error: {text(value['message'])[:200]}")
-    entries = value if isinstance(value, list) else [value] if isinstance(value, dict) and "prices" in value else None
-    if entries is None:
+def _entries(document: Document) -> Iterator[Any]:
+    """One after another. Raises UnreadableFeed."""
+    members: dict[str | None, Any] = {}
+    for part in document_parts(document):
+        value = decode_json(part.text)
+        if part.is_element:
+            yield value
+        else:
+            members[part.member] = value
+    if "code" in members and "message" in members:
+        raise UnreadableFeed(f"the shop returned an error: {text(members['message'])[:200]}")
+    if "prices" in members:
+        yield members
+    elif not isinstance(members.get(None), list):
         raise UnreadableFeed("this is not a response of the WooCommerce Store API: it has no list of products")
-    return entries
 
 
 def _variation(entry: Object, product: Object, number: int, context: Context) -> FeedItem:

@@ -4,18 +4,21 @@ https://github.com/woocommerce/woocommerce/wiki/Product-CSV-Import-Schema
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from typing import Any
 
+from msgspec import Struct
+
 from tollhouse import clock
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.formats.csv import read_delimited
+from tollhouse.catalogue.importers.formats.csv import read_csv
 from tollhouse.catalogue.importers.items import (
     Context,
     FeedItem,
     FeedItemError,
     Price,
+    StreamedItems,
     UnreadableFeed,
     description_text,
     item_or_fault,
@@ -23,6 +26,8 @@ from tollhouse.catalogue.importers.items import (
 )
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.registry import Format, register
+from tollhouse.catalogue.importers.spool import Spool
+from tollhouse.catalogue.importers.tables import RefusedRow, Table
 from tollhouse.catalogue.importers.values import availability, feed_money
 from tollhouse.html_text import one_line
 
@@ -34,26 +39,48 @@ _FORMULA = re.compile(r"'(?=[=+\-@\t\r])")
 Cells = dict[str, str]
 
 
-def read_woocommerce_csv(documents: list[Document], context: Context) -> list[FeedItem]:
+class _Row(Struct, frozen=True):
+    line: int
+    cells: Cells
+    fault: str = ""
+
+
+def read_woocommerce_csv(documents: list[Document], context: Context) -> Iterable[FeedItem]:
     """Published products; a variable one as its variations. Raises UnreadableFeed."""
-    table = read_delimited(documents[0].text(), context.mapping.delimiter)
+    table = read_csv(documents, context)
     columns = [plain_name(column) for column in table.columns]
     if missing := [name for name in _REQUIRED if name not in columns]:
         raise UnreadableFeed(
             f"this is not WooCommerce's product export in English: it has no column {' or '.join(map(repr, missing))}"
         )
-    records = [
-        (line, {name: _FORMULA.sub("", cell.strip(), 1) for name, cell in zip(columns, cells, strict=False)}, fault)
-        for line, cells, fault in table.records()
-    ]
-    products = {key: cells for _, cells, _ in records if not _is(cells, "variation") for key in _keys(cells)}
-    parents = [products.get(cells.get("parent", "")) for _, cells, _ in records if _is(cells, "variation")]
-    with_variations = {id(parent) for parent in parents}
-    return [
-        _item(line, cells, products.get(cells.get("parent", "")), fault, context)
-        for line, cells, fault in records
-        if fault or _is_listed(cells, products, with_variations)
-    ]
+
+    # A variation may stand before its product.
+    products = Spool(_Row)
+    variations = Spool(str)
+    for row in _rows(table, columns):
+        if _is(row.cells, "variation"):
+            variations.add(row.cells.get("parent", ""), "")
+        else:
+            for key in _keys(row.cells):
+                products.add(key, row)
+
+    def has_variations(row: _Row) -> bool:
+        return any(products.get(key) == row for key in _keys(row.cells) if variations.has(key))
+
+    def read() -> Iterator[FeedItem]:
+        for row in _rows(table, columns):
+            parent = products.get(row.cells.get("parent", ""))
+            if row.fault or (_is_for_sale(row.cells, parent) and not has_variations(row)):
+                yield _item(row, parent.cells if parent else None, context)
+
+    return StreamedItems(read)
+
+
+def _rows(table: Table, columns: list[str]) -> Iterator[_Row]:
+    for row in table.records():
+        cells = zip(columns, row.cells, strict=False)
+        fault = row.reason if isinstance(row, RefusedRow) else ""
+        yield _Row(row.line, {name: _FORMULA.sub("", cell.strip(), 1) for name, cell in cells}, fault)
 
 
 def _keys(cells: Cells) -> Iterator[str]:
@@ -68,16 +95,16 @@ def _is(cells: Cells, kind: str) -> bool:
     return kind in re.split(r"\s*,\s*", cells.get("type", "").lower())
 
 
-def _is_listed(cells: Cells, products: dict[str, Cells], with_variations: set[int]) -> bool:
-    """Whether a row is for sale: not a group of products, a draft, or a product listed by its variations."""
-    is_published = cells.get("published", "1") not in {"0", "-1"}
-    if _is(cells, "variation"):
-        parent = products.get(cells.get("parent", ""), {})
-        return is_published and parent.get("published", "1") not in {"0", "-1"}
-    return is_published and not _is(cells, "grouped") and id(cells) not in with_variations
+def _is_for_sale(cells: Cells, parent: _Row | None) -> bool:
+    """Whether a row is no group of products, and neither it nor the product that it varies is a draft."""
+    drafts = {"0", "-1"}
+    if _is(cells, "variation") and parent and parent.cells.get("published", "1") in drafts:
+        return False
+    return cells.get("published", "1") not in drafts and not _is(cells, "grouped")
 
 
-def _item(line: int, cells: Cells, parent: Cells | None, fault: str, context: Context) -> FeedItem:
+def _item(row: _Row, parent: Cells | None, context: Context) -> FeedItem:
+    cells, fault = row.cells, row.fault
     product = parent or cells
     identity = cells.get("id") or cells.get("sku", "")
     group = (product.get("id") or product.get("sku", "")) if parent else identity
@@ -89,7 +116,7 @@ def _item(line: int, cells: Cells, parent: Cells | None, fault: str, context: Co
     page = cells.get("external url") or (f"/?p={product['id']}" if context.site and product.get("id") else "")
     descriptions = (product.get(name, "").replace("\\n", "\n") for name in ("short description", "description"))
     common: dict[str, Any] = {
-        "line": line,
+        "line": row.line,
         "id": identity,
         "group": group,
         "variant": identity,
