@@ -2,8 +2,9 @@
 
 NAME is the name of a file in data/questions, or of one in tests/data/questions that is not held out. A query counts as
 a question's if its answer is the right one; it is looked for among the engine's reading and the parser's plans of the
-question, of its plainer wording and of its paraphrases, and the one that most of these agree on is kept. They are
-written to data/question_queries.jsonl, from which the parser learns.
+question, of its plainer wording and of its paraphrases, and the one that most of these agree on is kept. Where there is
+none, the known one is kept if its answer is right: some were written by hand. They are written to
+data/question_queries.jsonl, from which the parser learns.
 """
 
 import json
@@ -138,6 +139,9 @@ def _query(engine: Engine, line: LabelledQuestion, name: str, others: Mapping[st
             break
     best = max(weights, key=lambda each: weights[each], default=None)
     if best is None or weights[best] < LEAST:
+        known = known_queries().get(name)
+        if known is not None and known.query is not None and _is_right(engine, line, last, known.query):
+            return known
         return KnownQuery(name, refused="opinion", before=before) if line.right == REFUSE else None
     right = queries[best]
     if isinstance(right, Refusal):

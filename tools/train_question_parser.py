@@ -370,7 +370,8 @@ def _write(weights: Mapping[str, Any], out: Path) -> None:
             stored[name], stored[f"{name}|scale"] = np.round(array / scale[:, None]).astype(np.int8), scale
         else:
             stored[name] = array
-    np.savez_compressed(out, **{n: a if a.dtype == np.int8 else a.astype(np.float16) for n, a in stored.items()})
+    made = {name: array if array.dtype == np.int8 else array.astype(np.float16) for name, array in stored.items()}
+    np.savez_compressed(out, **made, names=np.array(NAMES), symbols=np.array(list(GRAMMAR)))
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from tollhouse.questions.query import (
     Rows,
     Share,
     Test,
+    operands,
 )
 from tollhouse.questions.spelling import TYPO_COST
 
@@ -125,9 +126,11 @@ class _Parts:
         self._attributes = {test.attribute for test in self._tests} | {order.by for order in self._orders}
         measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
         self._function = measure.function
-        self._is_change = measure.base is not None
+        self._is_change = measure.base is not None or any(operands(order.by)[1] for order in self._orders)
         named = (measure.attribute, measure.base, by, getattr(query, "attribute", None))
         self._attributes |= {name for name in named if name}
+        computed = [operands(name) for name in self._attributes]
+        self._attributes = {name for first, _, second in computed for name in (first, second) if name}
         counted = {name.partition(".")[0] for name in self._attributes if "." in name}
         self._relations |= counted & linker.relations.keys()
         self._attributes |= counted - linker.relations.keys()
@@ -141,6 +144,9 @@ class _Parts:
             for attribute in kind.attributes
             if attribute.name in self._attributes and attribute.rows_of
         }
+        self._operations = {node.operation for node in every if isinstance(node, Call)}
+        for name in self._relations | {counted for counted in self._counts if counted in linker.relations}:
+            self._operations.update(linker.relations[name].operations)
         self._is_transitive = any(node.transitive for node in related) or "dependence" in self._relations
         # Two denials can say the same as none.
         self._denies = (
@@ -226,7 +232,8 @@ class _Parts:
         if role == "ordinal":
             return meaning.value == 1 or meaning.value - 1 in self._numbers
         if role == "operation":
-            return isinstance(self._query, Call) or self._linker.operations[name].rows == (0, 0)
+            is_of_data = self._linker.operations[name].rows == (0, 0)
+            return isinstance(self._query, Call) or is_of_data or name in self._operations
         return role == "transitive" and self._is_transitive
 
     def _has_number(self, value: float) -> bool:

@@ -33,6 +33,7 @@ from tollhouse.questions.query import (
     Scalar,
     Share,
     Test,
+    operands,
 )
 from tollhouse.questions.vocabulary import CallResult, Dataset
 
@@ -97,11 +98,12 @@ class _Column(Struct, frozen=True):
         return hits
 
 
-def _counts(numbers: Places) -> _Column:
-    """One number of each row."""
-    counts = numbers.astype(float)
-    distinct, code = np.unique(counts, return_inverse=True)
-    return _Column(np.arange(len(counts)), code.astype(np.int64), tuple(distinct.tolist()), counts, is_single=True)
+def _of_numbers(numbers: NDArray[Any]) -> _Column:
+    """One number of each row, of those that have one."""
+    row = np.flatnonzero(np.isfinite(numbers))
+    known = numbers[row].astype(float)
+    distinct, code = np.unique(known, return_inverse=True)
+    return _Column(row, code.astype(np.int64), tuple(distinct.tolist()), known, is_single=len(row) == len(numbers))
 
 
 class _Links(Struct, frozen=True):
@@ -145,7 +147,11 @@ class Tables:
 
     def passing(self, rows: Rows, *, is_listed: bool = True) -> Places:
         """The places of the rows that pass, without limit: in their order where they are listed, or few."""
-        places = np.flatnonzero(self.mask(rows.kind, rows.where))
+        passes = self.mask(rows.kind, rows.where)
+        if rows.of is not None:
+            called = self.run(rows.of)
+            passes = passes & (self._at(rows.kind, called.places) if called.kind == rows.kind else False)
+        places = np.flatnonzero(passes)
         order = rows.order
         if order is None and (usual := self.kinds[rows.kind].usual_order) and (is_listed or len(places) <= MOST_SORTED):
             order = Order(usual.removeprefix("-"), descending=usual.startswith("-"))
@@ -218,10 +224,14 @@ class Tables:
         if isinstance(condition, Related):
             return self._related(kind, condition)
         if isinstance(condition, Among):
-            result = np.zeros(self.size(kind), bool)
-            result[self.select(condition.rows)[0]] = True
-            return result
+            return self._at(kind, self.select(condition.rows)[0])
         return self._tested(kind, condition)
+
+    def _at(self, kind: str, places: Places) -> Mask:
+        """The rows at these places."""
+        result = np.zeros(self.size(kind), bool)
+        result[places] = True
+        return result
 
     def _tested(self, kind: str, test: Test) -> Mask:
         """Which rows pass; the newest tests are kept, because the questions of a conversation share them."""
@@ -282,6 +292,8 @@ class Tables:
         relation = self.relations[condition.relation]
         other = relation.target if condition.outgoing else relation.source
         passes = self.mask(other, condition.to)
+        if condition.every or condition.at_least is not None or condition.at_most is not None:
+            return self._counted(condition, near, far, hit & passes[far], int(passes.sum()))
         result = named = np.zeros(self.size(kind), bool)
         if condition.transitive and isinstance(condition.to, Test) and condition.to.attribute == "id" and kind == other:
             # Nothing depends on itself, even where a ring of links leads back to it.
@@ -295,6 +307,17 @@ class Tables:
             if not condition.transitive or kind != other:
                 return result & ~named
             passes = passes | result
+
+    def _counted(self, condition: Related, near: Places, far: Places, hit: Mask, every: int) -> Mask:
+        """Which rows a relation joins with so many different rows; `every` is how many there are."""
+        relation = self.relations[condition.relation]
+        kind = relation.source if condition.outgoing else relation.target
+        pairs = np.unique(np.stack([near[hit], far[hit]]), axis=1)
+        counts = np.bincount(pairs[0], minlength=self.size(kind))
+        at_least = max(1, every) if condition.every else condition.at_least or 0
+        at_most = np.inf if condition.at_most is None else condition.at_most
+        result: Mask = (counts >= at_least) & (counts <= at_most)
+        return result
 
     def _linked(self, condition: Related) -> tuple[_Links, Mask]:
         """The relation's links, and which of them the condition's own tests let through."""
@@ -329,15 +352,20 @@ class Tables:
         return [(condition.relation, links.links[i]) for i in np.flatnonzero(hit)]
 
     def column(self, kind: str, attribute: str) -> _Column:
-        """The values of an attribute; "RELATION.in", "RELATION.out" and "ATTRIBUTE.values" are numbers of them."""
+        """The values of an attribute; "RELATION.in", "RELATION.out" and "ATTRIBUTE.values" are numbers of them.
+
+        Those of a computed attribute are numbers too.
+        """
         at = kind, attribute
         if at not in self._columns:
             name, _, side = attribute.partition(".")
-            if side in ("in", "out") and name in self.relations:
+            if operands(attribute)[1]:
+                self._columns[at] = _of_numbers(self._computed(kind, *operands(attribute)))
+            elif side in ("in", "out") and name in self.relations:
                 self._columns[at] = self._linked_rows(kind, name, side)
             elif side == "values":
                 rows = self.column(kind, name).row
-                self._columns[at] = _counts(np.bincount(rows, minlength=self.size(kind)))
+                self._columns[at] = _of_numbers(np.bincount(rows, minlength=self.size(kind)))
             else:
                 self._columns[at] = self._read(kind, attribute)
         return self._columns[at]
@@ -367,7 +395,17 @@ class Tables:
         links = self._links_of(kind, relation, is_source=side == "out")
         near, far = (links.source, links.target) if side == "out" else (links.target, links.source)
         pairs = np.unique(np.stack([near, far]), axis=1)
-        return _counts(np.bincount(pairs[0], minlength=self.size(kind)))
+        return _of_numbers(np.bincount(pairs[0], minlength=self.size(kind)))
+
+    def _computed(self, kind: str, first: str, operator: str, second: str) -> Numbers:
+        """A number of each row, NaN or infinite without one."""
+        amounts = self.amounts(kind, first)
+        if operator == "%":
+            return 100 * amounts / np.nansum(amounts)
+        other = float(second) if second[:1].isdigit() else self.amounts(kind, second)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result: Numbers = amounts - other if operator == "-" else amounts / other
+        return result
 
     def _links_of(self, kind: str, relation: str, *, is_source: bool) -> _Links:
         """The relation's links. Raises KeyError where rows of the kind are not its sources, or its targets."""
@@ -465,10 +503,12 @@ def _groups(tables: Tables, query: Groups) -> Result:
     rows = column.row[hits]
     values = _by_code(tables, query, rows, codes, len(column.values))
     low, high = query.at_least or -np.inf, np.inf if query.at_most is None else query.at_most
-    names = {
-        code: tables.dataset.display(query.by, column.values[code])
-        for code in np.flatnonzero(~np.isnan(values) & (values >= low) & (values <= high)).tolist()
-    }
+    passing = ~np.isnan(values) & (values >= low) & (values <= high)
+    for bound, compares in ((query.above, np.greater), (query.below, np.less), (query.equal, np.equal)):
+        if bound is not None:
+            figure = tables.measured(kind, tables.select(bound, is_listed=False)[0], query.measure)
+            passing &= compares(values, np.nan if figure is None else figure)
+    names = {code: tables.dataset.display(query.by, column.values[code]) for code in np.flatnonzero(passing).tolist()}
     ordered = sorted(names, key=lambda code: (-values[code] if query.descending else values[code], names[code]))
     shown = ordered[query.skip :] if query.limit is None else ordered[query.skip : query.skip + query.limit]
     if query.limit == 1 and shown:

@@ -10,6 +10,7 @@ from tollhouse.questions.frames import all_of, range_test
 from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.query import (
     AllOf,
+    Among,
     Call,
     Condition,
     Groups,
@@ -19,6 +20,7 @@ from tollhouse.questions.query import (
     Order,
     Query,
     Related,
+    Rows,
     Test,
     rows_in,
 )
@@ -139,6 +141,7 @@ def _of_meaning(  # noqa: C901, PLR0912
         yield Leaf("relation", (meaning.relation, True), place, role)
         yield Leaf("relation", (meaning.relation, False), place, role)
     elif role == "operation":
+        yield from _found_by(name, place, linker)
         yield Leaf("operation", name, place)
         counting = linker.counting(linker.operations[name])
         if counting.name != name:
@@ -156,6 +159,16 @@ def _of_meaning(  # noqa: C901, PLR0912
         for attribute in _link_times(linker):
             for test in _since_until(attribute, meaning, item):
                 yield Leaf("link", test, place, "time")
+
+
+def _found_by(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:
+    """The relations whose pairs an operation finds, and how many they are."""
+    for relation in linker.declaration.relations:
+        if operation in relation.operations:
+            yield Leaf("relation", (relation.name, True), place, "operation")
+            yield Leaf("relation", (relation.name, False), place, "operation")
+            for end in ("in", "out"):
+                yield Leaf("attribute", f"{relation.name}.{end}", place, "operation")
 
 
 def _link_times(linker: Linker) -> Iterator[Attribute]:
@@ -230,7 +243,7 @@ def is_ordered(leaf: Leaf, linker: Linker) -> bool:
     return "." in leaf.value or any(attribute.type in _ORDERED for attribute in attributes)
 
 
-def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:
+def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:  # noqa: C901
     """What a follow-up question can take from the query before, each with the words that it came from."""
     if before is None:
         return []
@@ -253,6 +266,9 @@ def leaves_before(before: Query | None) -> list[tuple[str, Leaf]]:
         pairs.append(("", Leaf("attribute", measure.attribute, hint="measured")))
     if isinstance(before, Call):
         pairs.append(("", Leaf("operation", before.operation, hint="before")))
+        if before.rows:
+            called = Among(Rows(before.rows[0].kind, of=before))
+            pairs.append(("", Leaf("condition", called, hint="before")))
     return pairs
 
 

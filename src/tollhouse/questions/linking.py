@@ -21,7 +21,7 @@ from tollhouse.questions.normalise import (
     phrase,
     tokenise,
 )
-from tollhouse.questions.query import Scalar
+from tollhouse.questions.query import ALL, Scalar, operands
 from tollhouse.questions.spelling import (
     DECLARED,
     MOST_MISSPELT,
@@ -215,7 +215,20 @@ class Linker:
         return self._attributes.get((meaning.kind, meaning.name))
 
     def attribute_named(self, kind: str, name: str) -> Attribute | None:
-        return self._attributes.get((kind, name))
+        """The attribute of a kind, or the number that is computed of its rows; None if it has none of that name."""
+        first, operator, second = operands(name)
+        if not operator:
+            return self._attributes.get((kind, name))
+        named = [first] if second == ALL or second[0].isdigit() else [first, second]
+        return Attribute(name=name, type="number") if all(self._has_number(kind, each) for each in named) else None
+
+    def _has_number(self, kind: str, name: str) -> bool:
+        """Whether rows of a kind have a number or a time of that name, or links that are counted."""
+        relation, _, side = name.partition(".")
+        if side in ("in", "out") and (declared := self.relations.get(relation)):
+            return kind == (declared.target if side == "in" else declared.source)
+        attribute = self._attributes.get((kind, name.removesuffix(".values")))
+        return attribute is not None and (attribute.type in ("number", "money", "time") or side == "values")
 
     @cached_property
     def described(self) -> dict[Part, str]:

@@ -323,6 +323,21 @@ def question_parser() -> QuestionParser:
         weights = {
             name: stored[name].astype(np.float32) * (scales[name][:, None] if name in scales else np.float32(1))
             for name in stored.files
-            if not name.endswith("|scale")
+            if not name.endswith("|scale") and name not in ("names", "symbols")
         }
-    return QuestionParser(weights)
+        known = {part: stored[part].tolist() for part in ("names", "symbols")}
+    return QuestionParser(_as_now(weights, **known))
+
+
+def _as_now(weights: dict[str, Array], names: list[str], symbols: list[str]) -> dict[str, Array]:
+    """The weights of a grammar as those of the present one, whose further names it never writes.
+
+    The row after the names is that of a leaf.
+    """
+    at = [names.index(name) if name in names else -1 for name in NAMES]
+    is_new = np.array(at) < 0
+    weights["name.weight"] = weights["name.weight"][[*at, len(names)]]
+    weights["outn.weight"] = weights["outn.weight"][at]
+    weights["outn.bias"] = np.where(is_new, np.float32(-1e9), weights["outn.bias"][at])
+    weights["sym.weight"] = weights["sym.weight"][[symbols.index(name) if name in symbols else 0 for name in GRAMMAR]]
+    return weights

@@ -9,6 +9,7 @@ from tollhouse.questions.declined import REASONS
 from tollhouse.questions.frames import all_of, any_of, negated
 from tollhouse.questions.leaves import IMPLIED, Leaf, LeafType
 from tollhouse.questions.query import (
+    ALL,
     EVERYTHING,
     AllOf,
     Among,
@@ -34,6 +35,7 @@ from tollhouse.questions.query import (
     Rows,
     Share,
     Test,
+    operands,
 )
 
 # A name of the grammar, or a leaf.
@@ -51,6 +53,11 @@ _REFUSED: tuple[Reason, ...] = (
     "unclear",
 )
 
+_OTHERS: tuple[str, ...] = ("without", "also", "above_that_of", "below_that_of", "equal_to_that_of")
+_BOUNDS = _OTHERS[2:]
+# How attributes are computed: "minus" and "ratio" of two, "in_units" of a number, "of_total" in percent.
+_COMPUTED = {"minus": "-", "ratio": "/", "in_units": "/", "of_total": "%"}
+
 _CONDITIONS: dict[str, tuple[str, ...]] = {
     "@condition": (),
     "in": ("points",),
@@ -62,6 +69,7 @@ _CONDITIONS: dict[str, tuple[str, ...]] = {
     "related": ("@relation", "reach", "links", "condition"),
     "contains": ("@attribute", "words"),
     "known": ("@attribute",),
+    "called": ("@operation", "sides"),
     **dict.fromkeys(_NUMBERS, ("@attribute", "@number")),
     **{f"row_{name}": ("@attribute", "@condition") for name in _NUMBERS},
 }
@@ -95,6 +103,7 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
         "without": ("rows", "options"),
         "also": ("rows", "options"),
         **dict.fromkeys(("limit", "skip", "at_least", "at_most"), ("@number", "options")),
+        **dict.fromkeys(_BOUNDS, ("rows", "options")),
     },
     "flags": {
         "end": (),
@@ -107,7 +116,12 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
     "conditions": {"end": (), **{name: (*parts, "conditions") for name, parts in _CONDITIONS.items()}},
     "condition": _CONDITIONS,
     "points": {"end": (), "@condition": ("points",)},
-    "reach": {"direct": (), "transitive": ()},
+    "reach": {
+        "direct": (),
+        "transitive": (),
+        "each": (),
+        **dict.fromkeys(("at_least", "at_most"), ("@number", "reach")),
+    },
     "links": {"end": (), "@link": ("links",), "contains": ("@attribute", "words", "links")},
     "order": {
         "end": (),
@@ -121,13 +135,21 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
 }
 for _type in ("kind", "condition", "attribute", "relation", "operation", "number", "word"):
     GRAMMAR[f"@{_type}"] = {f"@{_type}": ()}
+GRAMMAR["operand"] = {"@attribute": ()}
+GRAMMAR["@attribute"] |= {
+    **dict.fromkeys(("minus", "ratio"), ("operand", "operand")),
+    "in_units": ("operand", "@number"),
+    "of_total": ("operand",),
+}
 NAMES: tuple[str, ...] = tuple(
     dict.fromkeys(name for rules in GRAMMAR.values() for name in rules if not name.startswith("@"))
 )
 
 
 # The names after which an attribute must be a number or a time.
-ORDERING: frozenset[str] = frozenset({*_NUMBERS, *(f"row_{name}" for name in _NUMBERS), *_FUNCTIONS, "most", "least"})
+ORDERING: frozenset[str] = frozenset(
+    {*_NUMBERS, *(f"row_{name}" for name in _NUMBERS), *_FUNCTIONS, "most", "least", *_COMPUTED}
+)
 
 
 class NoPlan(LookupError):
@@ -190,11 +212,20 @@ class Realiser:
             raise NoPlan
         return token
 
+    def _attribute(self) -> str:
+        said = self._next()
+        if isinstance(said, Leaf):
+            return str(said.value)
+        if said not in _COMPUTED:
+            raise NoPlan
+        first, second = self._leaf().value, ALL if said == "of_total" else self._leaf().value
+        return f"{first} {_COMPUTED[said]} {f'{second:g}' if isinstance(second, float) else second}"
+
     def _list(self) -> Query:
         return List(self._rows())
 
     def _values(self) -> Query:
-        attribute = self._leaf().value
+        attribute = self._attribute()
         return List(self._rows(), attribute)
 
     def _figure(self) -> Query:
@@ -205,7 +236,7 @@ class Realiser:
         return Exists(self._rows())
 
     def _groups(self) -> Query:
-        by, measure = self._leaf().value, self._measure()
+        by, measure = self._attribute(), self._measure()
         options = self._options()
         rows = self._rows()
         return Groups(rows, by, measure, not options.pop("ascending", False), **options)
@@ -237,8 +268,8 @@ class Realiser:
         name = self._name()
         if name == "count":
             return Measure()
-        attribute = self._leaf().value
-        return Measure(cast("Function", name), attribute, self._leaf().value if name in _CHANGES else None)
+        attribute = self._attribute()
+        return Measure(cast("Function", name), attribute, self._attribute() if name in _CHANGES else None)
 
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
@@ -249,8 +280,8 @@ class Realiser:
                 options[name] = self._leaf().value
             elif name == "text":
                 options["words"] = self._words()
-            elif name in ("without", "also"):
-                options[name] = self._rows()
+            elif name in _OTHERS:
+                options[name.partition("_")[0]] = self._rows()
             else:
                 options["is_yes_no" if name == "yes_no" else name] = True
         return options
@@ -276,7 +307,7 @@ class Realiser:
             if isinstance(said, Leaf):
                 rows = replace(rows, order=said.value)
             elif said in ("most", "least"):
-                rows = replace(rows, order=Order(self._leaf().value, said == "most"))
+                rows = replace(rows, order=Order(self._attribute(), said == "most"))
             else:
                 rows = replace(rows, **{said: int(self._leaf().value)})
         return rows
@@ -305,21 +336,23 @@ class Realiser:
             return AllOf(tuple(self._conditions()))
         if said == "among":
             return Among(self._rows())
+        if said == "called":
+            return self._called()
         if said == "related":
             return self._related()
-        attribute = self._leaf()
+        attribute = self._attribute()
         if said == "contains":
             words = self._words()
-            return Test(attribute.value, "contains", (" ".join(words),), " ".join(words))
+            return Test(attribute, "contains", (" ".join(words),), " ".join(words))
         if said == "known":
-            return Test(attribute.value, "known")
+            return Test(attribute, "known")
         other = self._leaf()
         if said.startswith("row_"):
             if not isinstance(other.value, Test):
                 raise NoPlan
             comparison = cast("Comparison", said.removeprefix("row_"))
-            return Test(attribute.value, comparison, (), other.value.words, str(other.value.values[0]))
-        return Test(attribute.value, cast("Comparison", said), (float(other.value),))
+            return Test(attribute, comparison, (), other.value.words, str(other.value.values[0]))
+        return Test(attribute, cast("Comparison", said), (float(other.value),))
 
     def _needed(self) -> Condition:
         condition = self._condition()
@@ -338,16 +371,27 @@ class Realiser:
             joined = any_of(joined, condition)
         return joined
 
+    def _called(self) -> Condition:
+        operation, sides = self._leaf().value, self._sides()
+        if not sides:
+            raise NoPlan
+        return Among(Rows(sides[0].kind, of=Call(operation, sides)))
+
     def _related(self) -> Condition:
         (relation, outgoing), reach = self._leaf().value, self._name()
+        bounds: dict[str, Any] = {}
+        while reach in ("at_least", "at_most"):
+            bounds[reach] = int(self._leaf().value)
+            reach = self._name()
         links: list[Test] = []
         while (token := self._next()) != "end":
             if isinstance(token, Leaf):
                 links.append(token.value)
             else:
-                attribute, words = self._leaf().value, self._words()
+                attribute, words = self._attribute(), self._words()
                 links.append(Test(attribute, "contains", (" ".join(words),), " ".join(words)))
-        return Related(relation, outgoing, self._needed(), tuple(links), reach == "transitive")
+        bounds["every"] = reach == "each"
+        return Related(relation, outgoing, self._needed(), tuple(links), reach == "transitive", **bounds)
 
 
 # From a query to tokens.
@@ -393,7 +437,7 @@ class _Encoder:
                 yield "list"
             else:
                 yield "values"
-                yield self._leaf("attribute", query.attribute)
+                yield from self._attribute(query.attribute)
             yield from self._rows(query.rows)
         elif isinstance(query, Figure):
             yield "figure"
@@ -404,7 +448,7 @@ class _Encoder:
             yield from self._rows(query.rows)
         elif isinstance(query, Groups):
             yield "groups"
-            yield self._leaf("attribute", query.by)
+            yield from self._attribute(query.by)
             yield from self._measure(query.measure)
             yield from self._options(query)
             yield from self._rows(query.rows)
@@ -438,10 +482,7 @@ class _Encoder:
                 yield from self._words(query.words)
         yield from sorted(name for name, is_set in flags.items() if is_set)
         yield "end"
-        for side in sides:
-            yield "side"
-            yield from self._rows(side)
-        yield "end"
+        yield from self._sides(sides)
 
     def _leaf(self, of_type: LeafType, value: Any) -> Leaf:
         leaf = self._leaves.get((of_type, key(value)))
@@ -449,11 +490,20 @@ class _Encoder:
             raise NoPlan(of_type, value)
         return leaf
 
+    def _attribute(self, attribute: str) -> Iterator[Token]:
+        first, operator, second = operands(attribute)
+        is_number = second[:1].isdigit()
+        if operator:
+            yield "in_units" if is_number else next(name for name, sign in _COMPUTED.items() if sign == operator)
+        yield self._leaf("attribute", first)
+        if operator and second != ALL:
+            yield self._leaf("number", float(second)) if is_number else self._leaf("attribute", second)
+
     def _measure(self, measure: Measure) -> Iterator[Token]:
         yield measure.function
         for attribute in (measure.attribute, measure.base):
             if attribute is not None:
-                yield self._leaf("attribute", attribute)
+                yield from self._attribute(attribute)
 
     def _options(self, query: Groups) -> Iterator[Token]:
         if not query.descending:
@@ -467,8 +517,8 @@ class _Encoder:
                 yield self._leaf("number", float(number))
         if query.mean:
             yield "mean"
-        for name, rows in (("without", query.without), ("also", query.also)):
-            if rows is not None:
+        for name in _OTHERS:
+            if (rows := getattr(query, name.partition("_")[0])) is not None:
                 yield name
                 yield from self._rows(rows)
         yield "end"
@@ -489,7 +539,7 @@ class _Encoder:
                 yield leaf
             else:
                 yield "most" if rows.order.descending else "least"
-                yield self._leaf("attribute", rows.order.by)
+                yield from self._attribute(rows.order.by)
         if rows.limit is not None:
             yield "limit"
             yield self._leaf("number", float(rows.limit))
@@ -515,7 +565,7 @@ class _Encoder:
             else:
                 yield from self._condition(parts.pop(0))
 
-    def _condition(self, condition: Condition) -> Iterator[Token]:
+    def _condition(self, condition: Condition) -> Iterator[Token]:  # noqa: C901
         leaf = self._leaves.get(("condition", key(condition)))
         if leaf is not None:
             yield leaf
@@ -531,38 +581,58 @@ class _Encoder:
             yield from self._conditions(condition.of)
             yield "end"
         elif isinstance(condition, Among):
-            yield "among"
-            yield from self._rows(condition.rows)
+            yield from self._among(condition.rows)
         else:
             yield "related"
             yield self._leaf("relation", (condition.relation, condition.outgoing))
-            yield "transitive" if condition.transitive else "direct"
+            for name in ("at_least", "at_most"):
+                if (bound := getattr(condition, name)) is not None:
+                    yield name
+                    yield self._leaf("number", float(bound))
+            yield "transitive" if condition.transitive else "each" if condition.every else "direct"
             for test in condition.link:
                 link = self._leaves.get(("link", key(test)))
                 if link is not None:
                     yield link
                 else:
                     yield "contains"
-                    yield self._leaf("attribute", test.attribute)
+                    yield from self._attribute(test.attribute)
                     yield from self._words(str(test.values[0]).split())
             yield "end"
             yield from self._condition(condition.to)
 
+    def _among(self, rows: Rows) -> Iterator[Token]:
+        if rows.of is None:
+            yield "among"
+            yield from self._rows(rows)
+            return
+        if rows != Rows(rows.kind, of=Call(rows.of.operation, rows.of.rows)):
+            raise NoPlan(rows)
+        yield "called"
+        yield self._leaf("operation", rows.of.operation)
+        yield from self._sides(rows.of.rows)
+
+    def _sides(self, sides: Sequence[Rows]) -> Iterator[Token]:
+        for side in sides:
+            yield "side"
+            yield from self._rows(side)
+        yield "end"
+
     def _test(self, test: Test) -> Iterator[Token]:
         if test.of_row:
             yield f"row_{test.comparison}"
-            yield self._leaf("attribute", test.attribute)
+            yield from self._attribute(test.attribute)
             yield self._leaf("condition", Test("id", "is", (test.of_row,)))
         elif test.comparison == "known":
             yield "known"
-            yield self._leaf("attribute", test.attribute)
+            yield from self._attribute(test.attribute)
         elif test.comparison in ("is", "contains") and test.values and not isinstance(test.values[0], float):
             yield from self._values(test)
         elif isinstance(test.values[0], str):
             raise NoPlan(test)
         else:
             yield test.comparison
-            yield self._leaf("attribute", test.attribute)
+            yield from self._attribute(test.attribute)
             yield self._leaf("number", float(test.values[0]))
 
     def _values(self, test: Test) -> Iterator[Token]:
@@ -578,7 +648,7 @@ class _Encoder:
                 missing -= set(value.values)
         if missing and test.comparison == "contains" and len(test.values) == 1:
             yield "contains"
-            yield self._leaf("attribute", test.attribute)
+            yield from self._attribute(test.attribute)
             yield from self._words(str(test.values[0]).split())
             return
         if missing:

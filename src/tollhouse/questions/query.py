@@ -19,7 +19,8 @@ class Test(Struct, frozen=True, tag="test"):
 
     "is" compares with any of `values`; the four orders compare with the only value; "contains" wants all words of each
     value in the text; "known" wants the row to have a value. `words` are the question's own, for showing. With
-    `of_row`, the value of the row with that id is compared with: "more customers than TSMC".
+    `of_row`, the value of the row with that id is compared with: "more customers than TSMC". An attribute can be
+    computed from others (see `operands`): "less money in FY2026 than in FY2025" is "money - money_2025" below 0.
     """
 
     # pytest takes any imported class of such a name for tests.
@@ -37,6 +38,7 @@ class Related(Struct, frozen=True, tag="related"):
 
     `outgoing`: the row is the relation's source, and `to` tests its targets. `link` narrows the relation by its own
     attributes, such as the product that is supplied. `transitive` follows the relation any number of times.
+    `at_least` and `at_most` bound how many different rows that pass it leads to, and `every` wants all of them.
     """
 
     relation: str
@@ -45,6 +47,9 @@ class Related(Struct, frozen=True, tag="related"):
     link: tuple[Test, ...] = ()
     transitive: bool = False
     words: str = ""
+    at_least: int | None = None
+    at_most: int | None = None
+    every: bool = False
 
 
 class AllOf(Struct, frozen=True, tag="all"):
@@ -66,7 +71,7 @@ class Not(Struct, frozen=True, tag="not"):
 
 
 class Among(Struct, frozen=True, tag="among"):
-    """The row is one of those chosen by an order and a limit: "the second one", "the three largest"."""
+    """The row is one of those chosen by an order and a limit ("the three largest"), or that an operation finds."""
 
     rows: "Rows"
 
@@ -85,7 +90,8 @@ class Order(Struct, frozen=True):
 class Rows(Struct, frozen=True):
     """The rows of one kind that pass `where`, in an order; `skip` leaves the first ones out ("the third largest").
 
-    `limit` None: as many as there are. A superlative without a number has limit 1 and returns all equals.
+    `limit` None: as many as there are. A superlative without a number has limit 1 and returns all equals. `of`: only
+    rows that an operation finds.
     """
 
     kind: str
@@ -93,6 +99,7 @@ class Rows(Struct, frozen=True):
     order: Order | None = None
     limit: int | None = None
     skip: int = 0
+    of: "Call | None" = None
 
     @property
     def parts(self) -> tuple[Condition, ...]:
@@ -103,6 +110,22 @@ class Rows(Struct, frozen=True):
     def is_named(self) -> bool:
         """Whether the rows are asked for by their names alone."""
         return isinstance(self.where, Test) and self.where.attribute == "id"
+
+
+Operator = Literal["-", "/", "%"]
+OPERATORS: tuple[Operator, ...] = ("-", "/", "%")
+# The second operand that stands for the sum over all rows of the kind.
+ALL = "all"
+
+
+def operands(attribute: str) -> tuple[str, str, str]:
+    """The first operand, the operator and the second operand of a computed attribute; of another itself and nothing.
+
+    "money - money_2025" is a difference, "money / money_2025" a quotient, "money / 0.001" an amount in another unit,
+    and "money % all" each row's percentage of the sum over all rows of its kind.
+    """
+    first, *rest = attribute.split(" ")
+    return (first, rest[0], rest[1]) if len(rest) == 2 and rest[0] in OPERATORS else (attribute, "", "")
 
 
 Function = Literal["count", "sum", "average", "median", "smallest", "largest", "increase", "decrease", "more", "less"]
@@ -153,7 +176,8 @@ class Groups(Struct, frozen=True, tag="groups"):
 
     `at_least` and `at_most` bound their measure. `counts`: how many groups there are is what is asked; `mean`: the mean
     of their measures. Only groups count that rows of `also` have and no row of `without` has, by the same attribute:
-    "countries with both battles and protests", "countries with battles but without protests".
+    "countries with both battles and protests", "countries with battles but without protests". The measure of `above`,
+    `below` and `equal` bounds that of the groups: "countries with more events than Pakistan".
     """
 
     rows: Rows
@@ -168,6 +192,15 @@ class Groups(Struct, frozen=True, tag="groups"):
     mean: bool = False
     without: Rows | None = None
     also: Rows | None = None
+    above: Rows | None = None
+    below: Rows | None = None
+    equal: Rows | None = None
+
+    @property
+    def others(self) -> tuple[Rows, ...]:
+        """The rows beside the grouped ones."""
+        every = (self.without, self.also, self.above, self.below, self.equal)
+        return tuple(rows for rows in every if rows is not None)
 
 
 class Compare(Struct, frozen=True, tag="compare"):
@@ -230,7 +263,7 @@ def rows_in(query: Query) -> tuple[Rows, ...]:
     if isinstance(query, Share):
         return query.part, query.whole
     if isinstance(query, Groups):
-        return tuple(rows for rows in (query.rows, query.without, query.also) if rows is not None)
+        return query.rows, *query.others
     return query.rows if isinstance(query, Call) else (query.rows,)
 
 

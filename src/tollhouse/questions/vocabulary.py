@@ -79,7 +79,8 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     `verbs` have the source as their subject ("supply", "sell to"), `inverse_verbs` the target ("buy from").
     `sources` are nouns for the source ("supplier", "vendor"), `targets` for the target ("customer"). `transitive` are
     words by which it is followed further ("indirectly", "upstream"). `link` are attributes of the relation itself.
-    `prepositions` are function words that choose it among several relations of two kinds: "from", "to".
+    `prepositions` are function words that choose it among several relations of two kinds: "from", "to". `operations`
+    are those that find its pairs, so that their phrases can mean it: what fails without a row is what it stops.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Relation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     symmetric: bool = False
     link: tuple[Attribute, ...] = ()
     prepositions: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
 
 
 class Operation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

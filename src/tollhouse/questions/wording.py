@@ -15,6 +15,7 @@ from tollhouse.questions.query import (
     Rows,
     Scalar,
     Test,
+    operands,
 )
 from tollhouse.questions.vocabulary import Attribute
 
@@ -40,7 +41,9 @@ class Wording:
         by = self.noun(query.by)
         also = f", only each {by} that {self.describe(query.also, 2)} have too" if query.also is not None else ""
         without = f", without each {by} of {self.describe(query.without, 2)}" if query.without is not None else ""
-        return f"{also}{without}"
+        bounds = (("more than", query.above), ("less than", query.below), ("as much as", query.equal))
+        bounded = (f", {words} {self.describe(rows, 2)}" for words, rows in bounds if rows is not None)
+        return f"{also}{without}{''.join(bounded)}"
 
     def plural(self, kind: str, count: float | None) -> str:
         """The noun of a kind for this many rows."""
@@ -50,7 +53,14 @@ class Wording:
         return f"{noun[:-1]}ies" if re.search(r"[^aeiou]y$", noun) else f"{noun}s"
 
     def noun(self, attribute: str) -> str:
-        """The name of an attribute, or of a number of related rows."""
+        """The name of an attribute, or of a number of related rows, or how it is computed."""
+        first, operator, second = operands(attribute)
+        if operator == "%":
+            return f"percentage of all {self.noun(first)}"
+        if second[:1].isdigit():
+            return f"{self.noun(first)} (in units of {second})"
+        if operator:
+            return f"{self.noun(first)} {'minus' if operator == '-' else 'divided by'} {self.noun(second)}"
         relation, _, side = attribute.partition(".")
         if side in ("in", "out") and (declared := self._tables.relations.get(relation)):
             nouns = declared.sources if side == "in" else declared.targets
@@ -88,7 +98,11 @@ class Wording:
         )
 
     def _chosen(self, rows: Rows) -> str:
-        """Rows that an order and a limit choose: "number 2 by number of suppliers"."""
+        """Rows that an order and a limit choose: "number 2 by number of suppliers"; or that an operation finds."""
+        if rows.of is not None:
+            operation = next(each for each in self._dataset.declaration.operations if each.name == rows.of.operation)
+            sides = " and ".join(self.describe(side, 2) for side in rows.of.rows)
+            return f"found by “{operation.phrases[0]}” of {sides}"
         last = rows.skip + (rows.limit or 1)
         places = f"number {last}" if rows.skip + 1 == last else f"numbers {rows.skip + 1} to {last}"
         return f"{places} by {self.noun(rows.order.by)}" if rows.order is not None else places
@@ -107,7 +121,9 @@ class Wording:
         other = relation.target if related.outgoing else relation.source
         whom = self._names(related.to, other) or self.describe(Rows(other, related.to), 2)
         link = f" ({', '.join(self._test(test, '') for test in related.link)})" if related.link else ""
-        through = ", directly or through others," if related.transitive else ""
+        through = ", directly or through others," if related.transitive else " every one of" if related.every else ""
+        for words, bound in ((" at least", related.at_least), (" at most", related.at_most)):
+            through += f"{words} {bound} of" if bound is not None else ""
         return f"that {verb}{through} {whom}{link}"
 
     def _names(self, condition: Condition, kind: str) -> str:

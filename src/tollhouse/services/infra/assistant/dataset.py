@@ -22,6 +22,7 @@ from tollhouse.questions.places import (
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
 from tollhouse.services.infra.company import Category, Company, Edge, Kind
+from tollhouse.services.infra.failure_simulation import Failure
 from tollhouse.services.infra.reachability import paths_between
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
@@ -108,7 +109,7 @@ class GraphDataset(Dataset):
         if attribute == "exchange":
             return _exchanges(row)
         if attribute == "stops":
-            return (self._stops.get(row.id, 0.0),)
+            return (float(len(self._failures.get(row.id, ()))),)
         if not hasattr(row, attribute):
             raise KeyError(attribute)
         value = getattr(row, attribute)
@@ -128,10 +129,10 @@ class GraphDataset(Dataset):
         return (*((edge.product,) if edge.product else ()), *edge.slots)
 
     @cached_property
-    def _stops(self) -> dict[str, float]:
-        """How many other companies would stop if one failed alone, by its id; none for those that are not here."""
+    def _failures(self) -> dict[str, tuple[Failure, ...]]:
+        """What would stop if one company failed alone, by its id; nothing for those that are not here."""
         points = self.graph.chokepoints.chokepoints
-        return {self.graph.companies[point.node].id: float(len(point.failures)) for point in points}
+        return {self.graph.companies[point.node].id: point.failures for point in points}
 
     def display(self, attribute: str, value: Scalar | datetime) -> str:
         if attribute == "country":
@@ -150,13 +151,22 @@ class GraphDataset(Dataset):
             for end in _ENDS[1:] if relation == "end" else (relation,):
                 yield self.graph.company(getattr(row, end)), row
             return
-        if relation == "dependence":
-            yield from self._dependants(row)
+        if relation in ("dependence", "halts"):
+            yield from self._dependants(row) if relation == "dependence" else self._stopped_by(row)
             return
         edges: Iterable[Edge] = self.graph.rivals(row.id) if relation == "competes_with" else self.graph.out_of(row.id)
         for edge in edges:
             if edge.kind == relation or (relation == "supplies" and edge.is_supply):
                 yield self.graph.company(edge.target), edge
+
+    def _stopped_by(self, company: Company) -> Iterator[tuple[Company, Edge]]:
+        """Every company that would stop if one failed alone, with a supply edge that it would lose."""
+        failures = self._failures.get(company.id, ())
+        stopped = {company.id, *self.graph.ids(failure.node for failure in failures)}
+        for failure in failures:
+            other = self.graph.companies[failure.node]
+            lost = (edge for edge in self.graph.into(other.id) if failure.slot in edge.slots)
+            yield other, next(edge for edge in lost if edge.source in stopped)
 
     def _dependants(self, company: Company) -> Iterator[tuple[Company, tuple[Edge, ...]]]:
         """Every company that is supplied through others, with a shortest chain of edges to it."""
