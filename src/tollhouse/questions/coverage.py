@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse.questions.frames import NEGATIONS
+from tollhouse.questions.leaves import years_of
 from tollhouse.questions.linking import Item, Linker, Meaning, Role
 from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import (
@@ -226,7 +227,8 @@ class _Parts:
             return implied and (name in self._kinds or name in self._counts or name in self._attributes)
         if role == "time":
             is_whole = meaning.value.since is None and meaning.value.until is None
-            return is_whole or any(_is_time(value) for test in self._tests for value in test.values)
+            is_year = not self._numbers.isdisjoint(years_of(meaning.value))
+            return is_whole or is_year or any(_is_time(value) for test in self._tests for value in test.values)
         if role == "number":
             return self._has_number(float(meaning.value))
         if role == "ordinal":

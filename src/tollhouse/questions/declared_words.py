@@ -57,9 +57,12 @@ def _of_kind(kind: Kind, texts: ValueTexts) -> Iterator[tuple[Part, Sequence[str
 
 
 def _of_values(attribute: Attribute, texts: Mapping[Scalar, Sequence[str]]) -> Iterator[tuple[Test, Sequence[str]]]:
-    """Each value that is declared or that few share; of places none, which are always named."""
+    """Each value that is declared or that few share, and that a flag holds or not; places are always named."""
     if attribute.type == "place":
         return
+    if attribute.type == "flag":
+        for holds in (True, False):
+            yield Test(attribute.name, "is", (holds,)), attribute.nouns[:MOST_NOUNS]
     for value, phrases in attribute.values.items():
         yield Test(attribute.name, "is", (value,)), (value, *phrases[:MOST_NOUNS])
     if attribute.type == "keyword" and len(texts) <= MOST_VALUES:

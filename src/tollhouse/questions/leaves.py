@@ -24,6 +24,7 @@ from tollhouse.questions.query import (
     Test,
     rows_in,
 )
+from tollhouse.questions.times import TimePhrase
 from tollhouse.questions.vocabulary import Attribute
 
 LeafType = Literal["kind", "condition", "link", "attribute", "relation", "operation", "number", "word", "order"]
@@ -152,6 +153,8 @@ def _of_meaning(  # noqa: C901, PLR0912
         yield Leaf("number", float(meaning.value), place, "ordinal")
         yield Leaf("number", float(meaning.value) - 1, place, "before")
     elif role == "time":
+        for year in years_of(meaning.value):
+            yield Leaf("number", float(year), place, "year")
         for kind in linker.declaration.kinds:
             for attribute in kind.attributes:
                 if attribute.type == "time":
@@ -169,6 +172,11 @@ def _found_by(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:
             yield Leaf("relation", (relation.name, False), place, "operation")
             for end in ("in", "out"):
                 yield Leaf("attribute", f"{relation.name}.{end}", place, "operation")
+
+
+def years_of(time: TimePhrase) -> set[int]:
+    """The years with whose first day a time begins or ends: a number can be the year that is meant."""
+    return {moment.year for moment in (time.since, time.until) if moment and (moment.month, moment.day) == (1, 1)}
 
 
 def _link_times(linker: Linker) -> Iterator[Attribute]:

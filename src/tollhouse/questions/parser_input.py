@@ -156,7 +156,8 @@ def _leaf_names(leaf: Leaf, named: bool) -> list[str]:  # noqa: FBT001 - called 
 def _of_condition(condition: Condition, named: bool) -> list[str]:  # noqa: FBT001 - called by position
     if isinstance(condition, Test):
         about = [f"tests:{condition.attribute}"] if named else []
-        return [*about, f"compares:{condition.comparison}", f"values:{len(condition.values) > 1}"]
+        flags = [f"flag:{value}" for value in condition.values if isinstance(value, bool)]
+        return [*about, f"compares:{condition.comparison}", f"values:{len(condition.values) > 1}", *flags]
     if isinstance(condition, Related):
         return ["related", *([f"related:{condition.relation}:{condition.outgoing}"] if named else [])]
     if isinstance(condition, Not):
