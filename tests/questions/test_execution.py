@@ -139,6 +139,15 @@ def _id(*names: str) -> Test:
         (Test("pages", "below", of_row="atlas"), ["tides", "moon"]),
         (Test("pages", "below", of_row="nothing"), []),
         (Among(Rows("book", order=Order("pages"), limit=1)), ["atlas"]),
+        (Test("cites.out - cites.in", "above", (0.0,)), ["verse"]),
+        (Test("cites.in / cites.out", "is", (1.0,)), ["tides", "moon"]),
+        (Test("pages / 60", "is", (5.0,)), ["atlas"]),
+        (Test("pages - pages", "is", (0.0,)), ["atlas", "tides", "moon"]),
+        (Related("cites", True, Test("shelf", "is", ("science",)), at_least=1), ["moon", "verse"]),
+        (Related("cites", True, Test("shelf", "is", ("science",)), at_most=0), ["atlas", "tides"]),
+        (Related("cites", True, Test("shelf", "is", ("science",)), every=True), []),
+        (Related("cites", True, Test("shelf", "is", ("maps",)), every=True), ["tides"]),
+        (Related("cites", True, Test("shelf", "is", ("fables",)), every=True), []),
     ],
 )
 def test_condition_selects_rows(tables, where, ids):
@@ -199,6 +208,22 @@ def test_groups_that_other_rows_have_or_do_not_have(tables):
     assert [(side.name, side.value) for side in largest.sides] == [("maps", 300)]
     none = tables.run(Groups(moons, "shelf", without=rivers))
     assert (none.sides, none.total) == ((), 0)
+
+
+def test_groups_against_the_figure_of_other_rows(tables):
+    maps, science = (Rows("book", Test("shelf", "is", (shelf,))) for shelf in ("maps", "science"))
+    assert [side.name for side in tables.run(Groups(Rows("book"), "shelf", above=maps)).sides] == ["science"]
+    assert [side.name for side in tables.run(Groups(Rows("book"), "shelf", below=science)).sides] == ["maps", "poems"]
+    assert tables.run(Groups(Rows("book"), "shelf", equal=maps, counts=True)).value == 2
+    pages = Measure("sum", "pages")
+    assert [side.name for side in tables.run(Groups(Rows("book"), "shelf", pages, above=science)).sides] == ["maps"]
+    assert tables.run(Groups(Rows("book"), "shelf", above=maps, below=science)).sides == ()
+
+
+def test_share_of_a_sum_and_order_by_a_computed_number(tables):
+    maps = Rows("book", Test("shelf", "is", ("maps",)))
+    assert tables.run(Figure(maps, Measure("sum", "pages % all"))).value == pytest.approx(100 * 300 / 540)
+    assert _ids(tables, AllOf(), order=Order("cites.out - cites.in"), limit=1) == ["verse"]
 
 
 def test_mean_of_groups(tables):

@@ -20,9 +20,15 @@ from tollhouse.questions.planning import best_plan
 from tollhouse.questions.plans import GRAMMAR, Realiser, encode, following, key
 from tollhouse.questions.query import (
     AllOf,
+    Among,
+    Call,
     Condition,
+    Figure,
     Groups,
     List,
+    Measure,
+    Not,
+    Order,
     Query,
     Reading,
     Refusal,
@@ -151,13 +157,23 @@ def test_every_form_of_query_can_be_written_as_a_plan():
     american = Rows("company", Test("country", "is", ("US",)))
     japanese = Rows("company", Test("country", "is", ("JP",)))
     linker = _infra_linker()
-    leaves = parser_input(linker.link("American and Japanese companies by category, 3"), linker, None).leaves
+    text = "American and Japanese companies by category, 3: fail without ASML?"
+    leaves = parser_input(linker.link(text), linker, None).leaves
+    outage = Call("failure", (Rows("company", Test("id", "is", ("asml",))),))
+    stopped = Related("halts", outgoing=True, to=american.where, at_least=2, at_most=3)
     queries: tuple[Query, ...] = (
         Share(american, japanese, is_every=True),
         Share(american, japanese),
         Groups(Rows("company"), "category", without=american, also=japanese, limit=3),
         Groups(american, "category", mean=True),
         Groups(american, "category", counts=True, also=japanese),
+        Groups(Rows("company"), "category", above=american, equal=japanese),
+        List(Rows("company", AllOf((stopped, Not(Among(Rows("company", of=outage))))))),
+        List(Rows("company", Related("supplies", outgoing=True, to=american.where, every=True))),
+        List(Rows("company", Test("supplies.in - supplies.out", "above", (0.0,)))),
+        Figure(american, Measure("sum", "stops % all")),
+        Figure(american, Measure("average", "stops / 3")),
+        List(Rows("company", order=Order("supplies.in / supplies.out"), limit=1)),
     )
     for query in queries:
         tokens, symbols = encode(query, leaves), ("query",)

@@ -1,8 +1,10 @@
 """Questions with their queries, of forms that the engine's grammar cannot read yet.
 
 Whether all rows of a set are of another ("are all foundries Taiwanese?"), groups that have rows of one set but none of
-another ("countries with battles but no protests") or of both, means over groups, and what companies would stop if one
-failed. The rules are templates/forms.toml, which says what they look like.
+another ("countries with battles but no protests") or of both, means over groups, what companies would stop if one
+failed and whose failure would stop one, one number of a row against another, shares of sums, amounts in millions,
+groups against the figure of a named one, and texts with one word but not another. The rules are templates/forms.toml,
+which says what they look like.
 """
 
 import random
@@ -14,10 +16,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollhouse.questions.answering import Engine
+from tollhouse.questions.coverage import nodes
 from tollhouse.questions.linking import Meaning
 from tollhouse.questions.parser_input import parser_input
 from tollhouse.questions.plans import NoPlan, encode
-from tollhouse.questions.query import Compare, Groups, Query, Rows, Share, Test
+from tollhouse.questions.query import Compare, Groups, Not, Query, Rows, Share, Test
 from tollhouse.questions.years import with_years
 from tools.question_generator.generator import LANGUAGE_WEIGHTS
 from tools.question_generator.slots import LANGUAGES, Forms, places
@@ -52,7 +55,7 @@ class Drawn(NamedTuple):
 Rules = dict[str, list[Rule]]
 
 
-def cases(service: str, engine: Engine, number: int = 400, seed: int = 1) -> Iterator[tuple[str, Query]]:
+def cases(service: str, engine: Engine, number: int = 1_200, seed: int = 1) -> Iterator[tuple[str, Query]]:
     """At most `number` different questions, each with its query, which has a plan for the parser of questions.
 
     `service` is "infra" or "defense", and `engine` answers its questions; the names of rows are those of its data. The
@@ -82,7 +85,7 @@ def _rules(service: str, templates: dict[str, Any], engine: Engine) -> Rules:
         rules.setdefault(name, []).append(Rule(row["means"], words, row.get("share", 1)))
     countries = places((lambda code, _: code) if service == "infra" else (lambda _, name: name))
     rules["country"] = [Rule(country.gold, country.words) for country in countries]
-    rules["company"] = _companies(engine)
+    rules |= {kind.name: _named(engine, kind.name) for kind in engine.dataset.declaration.kinds}
     return rules
 
 
@@ -92,12 +95,12 @@ def _forms(texts: list[str]) -> Forms:
     return {"": [plural for plural, _, _ in pairs], "one": [singular or plural for plural, _, singular in pairs]}
 
 
-def _companies(engine: Engine) -> list[Rule]:
-    """Each company by those of its names that mean nothing else."""
+def _named(engine: Engine, kind: str) -> list[Rule]:
+    """Each row of a kind by those of its names that mean nothing else."""
     texts: dict[Any, list[str]] = {}
     for name in engine.dataset.names():
         is_code = name.exact or name.text == name.value or name.text.isdigit() or name.text.endswith(" maker")
-        if name.attribute == "id" and not is_code and len(name.text) < LONGEST_NAME:
+        if name.kind == kind and name.attribute == "id" and not is_code and len(name.text) < LONGEST_NAME:
             items = engine.linker.link(name.text).items
             if len(items) == 1 and _means(items[0].meanings[0], name.value):
                 texts.setdefault(name.value, []).append(name.text)
@@ -136,6 +139,10 @@ def _meaning(means: Any, drawn: dict[str, Drawn]) -> Any:
 
 def _makes_sense(query: Query) -> bool:
     """Whether a query compares different things, and asks nothing that its own conditions answer."""
+    if not all(_is_sound(node) for node in nodes(query) if isinstance(node, Rows)):
+        return False
+    if isinstance(query, Share) and not query.is_every:
+        return query.part.where != query.whole.where
     if isinstance(query, Share):
         is_same = query.part.where in query.whole.parts
         return not is_same and _tested(query.part).isdisjoint(_tested(query.whole))
@@ -144,6 +151,21 @@ def _makes_sense(query: Query) -> bool:
         is_tested = any(query.by in _tested(rows) for rows in (query.rows, *others))
         return not is_tested and query.rows not in others
     return not isinstance(query, Compare) or query.sides[0] != query.sides[1]
+
+
+def _is_sound(rows: Rows) -> bool:
+    """Whether rows have no condition twice or with its denial, and no row is named twice."""
+    parts = rows.parts
+    names = [
+        (place, value)
+        for place, part in enumerate(parts)
+        for node in nodes(part)
+        if isinstance(node, Test) and node.attribute == "id"
+        for value in node.values
+    ]
+    named = [value for place, value in names if parts[place] in (node for node in parts if isinstance(node, Test))]
+    is_twice = any(sum(value == each for _, each in names) > 1 for value in named) or len(names) != len(set(names))
+    return not is_twice and len(set(parts)) == len(parts) and not any(Not(part) in parts for part in parts)
 
 
 def _tested(rows: Rows) -> set[str]:

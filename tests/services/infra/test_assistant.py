@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tollhouse.questions.conversation import Conversations
 from tollhouse.questions.evaluation import evaluate
-from tollhouse.questions.query import AllOf, Call, Groups, List, Reading, Related, Rows, Share, Test
+from tollhouse.questions.query import AllOf, Among, Call, Groups, List, Not, Reading, Related, Rows, Share, Test
 from tollhouse.services.infra.assistant.assistant import LONGEST_ID, Assistant, AssistantMemory, ask, bundled_assistant
 
 SUPPLIERS = List(Rows("company", Related("supplies", outgoing=True, to=Test("id", "is", ("nvidia",)))))
@@ -358,6 +358,28 @@ async def test_failure_impact_is_the_number_that_an_outage_stops(assistant):
         outage, _ = assistant.answer(f"How many companies would fail without {identity}?", None)
         assert outage.value is not None
         assert outage.value > 25, identity
+
+
+def test_what_a_company_halts_is_what_would_fail_without_it(assistant):
+    engine = assistant.engine
+    for company in engine.dataset.rows("company"):
+        named = Rows("company", Test("id", "is", (company.id,)))
+        outage = engine.answer_query(Call("failure", (named,)))
+        halted = engine.answer_query(List(Rows("company", Related("halts", outgoing=False, to=named.where))))
+        assert set(halted.ids) == set(outage.ids), company.id
+        assert bool(halted.ids) == bool(halted.citations)
+
+
+def test_a_condition_goes_with_a_failure_of_several_companies(assistant):
+    both = Rows("company", Test("id", "is", ("samsung", "micron", "sk_hynix")))
+    foreign = Not(Test("country", "is", ("US",)))
+    failed = Among(Rows("company", of=Call("failure", (both,))))
+    answer = assistant.engine.answer_query(List(Rows("company", AllOf((foreign, failed)))))
+    outage = assistant.engine.answer_query(Call("failure", (both,)))
+    countries = {company.id: company.country for company in assistant.engine.dataset.rows("company")}
+    assert set(answer.ids) == {identity for identity in outage.ids if countries[identity] != "US"}
+    assert answer.ids
+    assert "found by “fail” of companies (Samsung Electronics or Micron Technology or SK hynix)" in answer.text
 
 
 async def test_an_operation_is_not_run_on_all_companies_together(assistant):
