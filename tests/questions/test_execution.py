@@ -246,6 +246,8 @@ def test_compare_share_and_existence(tables):
     science, maps = (Rows("book", Test("shelf", "is", (name,))) for name in ("science", "maps"))
     assert tables.run(Compare((science, maps), difference=True)).value == 1
     assert [side.value for side in tables.run(Compare((science, maps))).sides] == [2, 1]
+    assert tables.run(Compare((science, maps), is_yes_no=True, equal=True)).value == 0
+    assert tables.run(Compare((maps, maps), is_yes_no=True, equal=True)).value == 1
     assert tables.run(Share(science, Rows("book"))).value == 50
     assert tables.run(Share(science, Rows("book", _id("none")))).value is None
     assert (tables.run(Exists(science)).value, tables.run(Exists(Rows("book", _id("none")))).value) == (1, 0)

@@ -22,6 +22,7 @@ from tollhouse.questions.query import (
     AllOf,
     Among,
     Call,
+    Compare,
     Condition,
     Figure,
     Groups,
@@ -173,6 +174,7 @@ def test_every_form_of_query_can_be_written_as_a_plan():
         List(Rows("company", Test("supplies.in - supplies.out", "above", (0.0,)))),
         Figure(american, Measure("sum", "stops % all")),
         Figure(american, Measure("average", "stops / 3")),
+        Compare((american, japanese), is_yes_no=True, equal=True),
         List(Rows("company", order=Order("supplies.in / supplies.out"), limit=1)),
     )
     for query in queries:

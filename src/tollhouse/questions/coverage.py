@@ -11,6 +11,7 @@ from tollhouse.questions.leaves import years_of
 from tollhouse.questions.linking import Item, Linker, Meaning, Role
 from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import (
+    ALL,
     COUNT,
     EVERYTHING,
     Call,
@@ -127,10 +128,12 @@ class _Parts:
         self._attributes = {test.attribute for test in self._tests} | {order.by for order in self._orders}
         measure, by = getattr(query, "measure", COUNT), getattr(query, "by", None)
         self._function = measure.function
-        self._is_change = measure.base is not None or any(operands(order.by)[1] for order in self._orders)
         named = (measure.attribute, measure.base, by, getattr(query, "attribute", None))
         self._attributes |= {name for name in named if name}
         computed = [operands(name) for name in self._attributes]
+        is_compared = any(second and second != ALL and not second[0].isdigit() for _, _, second in computed)
+        self._is_change = measure.base is not None or is_compared
+        self._is_part = any(second == ALL for _, _, second in computed)
         self._attributes = {name for first, _, second in computed for name in (first, second) if name}
         counted = {name.partition(".")[0] for name in self._attributes if "." in name}
         self._relations |= counted & linker.relations.keys()
@@ -160,8 +163,11 @@ class _Parts:
             )
         )
         self._numbers = _numbers(query, every)
+        self._is_counted = any(node.every or node.at_least is not None for node in related)
+        contained = (test.values for test in self._tests if test.comparison == "contains")
+        self._words = {word for values in contained for value in values for word in _folded(value).split()}
 
-    def has(self, item: Item, following: Item | None) -> bool:  # noqa: PLR0911
+    def has(self, item: Item, following: Item | None) -> bool:  # noqa: C901, PLR0911
         """Whether what a phrase says is in the query."""
         if isinstance(self._query, Call) and not self._is_name(item):
             return True
@@ -178,6 +184,8 @@ class _Parts:
             return True
         if item.cost >= TYPO_COST and len(item.text) <= SHORTEST_MISSPELT_NAME and self._is_text_only(content):
             return False
+        if item.text.casefold() in self._words or (self._words and item.says("about")):
+            return True
         if any(self._is_realised(meaning) for meaning in content) or item.text.lower() in _MULTIPLIERS:
             return True
         is_misspelt = " " not in item.text and item.cost >= TYPO_COST and item.says("filler") and not content
@@ -209,9 +217,8 @@ class _Parts:
     def _is_realised(self, meaning: Meaning) -> bool:  # noqa: PLR0911
         role, name = meaning.role, meaning.name
         if role == "value":
-            return (name, _folded(meaning.value)) in self._values or (
-                name in self._attributes and self._linker.is_text(meaning)
-            )
+            is_any = self._linker.is_text(meaning) or isinstance(meaning.value, bool)
+            return (name, _folded(meaning.value)) in self._values or (name in self._attributes and is_any)
         if role in {"range", "extreme", "unit"}:
             return name in self._attributes
         if role in {"verb", "party", "stranded"}:
@@ -219,7 +226,9 @@ class _Parts:
             is_grouped = isinstance(self._query, Groups) and not self._kinds.isdisjoint(
                 (relation.source, relation.target)
             )
-            return is_grouped or meaning.relation in self._relations or name in self._counts
+            # A verb without its preposition belongs to no rows but its own: "keep running" is no edge.
+            is_other = role == "stranded" and self._kinds.isdisjoint((relation.source,))
+            return is_grouped or is_other or meaning.relation in self._relations or name in self._counts
         if role == "attribute":
             return name in self._attributes or name in self._kinds
         if role == "kind":
@@ -248,6 +257,9 @@ class _Parts:
         given = {value * factor * scale for factor in {*factors, 1.0} for scale in (1, 1e3, 1e6, 1e9)}
         if isinstance(self._query, Groups):
             given |= {value - 1, value + 1}
+        # Of a set that is counted, its size may be said: "two of the three".
+        if self._is_counted or any(name.endswith(f"_{value:g}") for name in self._attributes):
+            return True
         return value == 1 or any(abs(one - number) <= 0.2 * abs(one) for one in given for number in self._numbers)
 
     def _is_function_kept(self, item: Item, following: Item | None) -> bool:  # noqa: PLR0911
@@ -257,7 +269,7 @@ class _Parts:
         if item.says("average", "median"):
             return self._function in {"average", "median"} or getattr(self._query, "mean", False)
         if item.says("share"):
-            return isinstance(query, Share) or self._is_change
+            return isinstance(query, Share) or self._is_change or self._is_part
         if item.says(*_ORDERED) and not item.says("filler", "all", "latest", "earliest"):
             return (
                 bool(self._orders) or isinstance(query, Groups | Compare) or self._function in {"smallest", "largest"}
@@ -274,7 +286,8 @@ class _Parts:
         if item.says("how_many") and item.text.lower() != "counts":
             return not (isinstance(query, List) and query.attribute is None and not query.rows.order)
         if item.says(*NEGATIONS) and following is not None and not item.says("or_more", "or_less"):
-            return self._denies
+            is_minus = item.says("without") and (getattr(query, "difference", False) or bool(self._operations))
+            return self._denies or is_minus
         return True
 
 

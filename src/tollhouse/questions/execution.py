@@ -577,7 +577,8 @@ def _compare(tables: Tables, query: Compare) -> Result:
     first, *others = (side.value for side in sides)
     if query.is_yes_no and first is not None:
         known = [other for other in others if other is not None]
-        difference = float(all(first > other if query.descending else first < other for other in known))
+        holds = np.equal if query.equal else np.greater if query.descending else np.less
+        difference = float(all(holds(first, other) for other in known))
     return Result(query, query.sides[0].kind, value=difference, sides=tuple(sides))
 
 

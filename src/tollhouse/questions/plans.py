@@ -107,7 +107,7 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "flags": {
         "end": (),
-        **dict.fromkeys(("difference", "ascending", "yes_no", "total"), ("flags",)),
+        **dict.fromkeys(("difference", "ascending", "yes_no", "total", "equal"), ("flags",)),
         "limit": ("@number", "flags"),
         "text": ("words", "flags"),
     },
@@ -468,7 +468,7 @@ class _Encoder:
             yield "compare"
             yield from self._measure(query.measure)
             flags = {"difference": query.difference, "ascending": not query.descending, "total": query.total}
-            flags["yes_no"] = query.is_yes_no
+            flags |= {"yes_no": query.is_yes_no, "equal": query.equal}
             sides = query.sides
         else:
             yield "call"
@@ -565,7 +565,7 @@ class _Encoder:
             else:
                 yield from self._condition(parts.pop(0))
 
-    def _condition(self, condition: Condition) -> Iterator[Token]:  # noqa: C901
+    def _condition(self, condition: Condition) -> Iterator[Token]:  # noqa: C901, PLR0912
         leaf = self._leaves.get(("condition", key(condition)))
         if leaf is not None:
             yield leaf
@@ -594,6 +594,8 @@ class _Encoder:
                 link = self._leaves.get(("link", key(test)))
                 if link is not None:
                     yield link
+                elif test.comparison != "contains":
+                    raise NoPlan(test)
                 else:
                     yield "contains"
                     yield from self._attribute(test.attribute)

@@ -207,7 +207,7 @@ class Compare(Struct, frozen=True, tag="compare"):
     """The same measure of several sides; `difference` asks by how much the first exceeds the second.
 
     `total` asks for the sum of all sides. `is_yes_no`: whether the first is the largest (smallest, if not `descending`)
-    of all.
+    of all; with `equal`, whether all are the same.
     """
 
     sides: tuple[Rows, ...]
@@ -216,6 +216,7 @@ class Compare(Struct, frozen=True, tag="compare"):
     descending: bool = True
     is_yes_no: bool = False
     total: bool = False
+    equal: bool = False
 
 
 class Share(Struct, frozen=True, tag="share"):
