@@ -1,5 +1,6 @@
 """Queries in words: which rows were counted or listed, so that a reader sees how the question was read."""
 
+import math
 import re
 
 from tollhouse.questions.execution import Tables
@@ -58,7 +59,7 @@ class Wording:
         if operator == "%":
             return f"percentage of all {self.noun(first)}"
         if second[:1].isdigit():
-            return f"{self.noun(first)} (in units of {second})"
+            return f"{self.noun(first)} (in {self._unit(first, float(second))})"
         if operator:
             return f"{self.noun(first)} {'minus' if operator == '-' else 'divided by'} {self.noun(second)}"
         relation, _, side = attribute.partition(".")
@@ -68,6 +69,15 @@ class Wording:
         if side == "values":
             return f"number of {relation} values"
         return next((each.nouns[0] for each in self._attributes_named(attribute) if each.nouns), attribute)
+
+    def _unit(self, attribute: str, size: float) -> str:
+        """The unit of this size in words: "million dollars"."""
+        for declared in self._attributes_named(attribute):
+            for unit, factor in declared.units.items():
+                for word, times in (("thousand", 1e3), ("million", 1e6), ("billion", 1e9)):
+                    if math.isclose(size, factor * times):
+                        return f"{word} {unit}"
+        return f"units of {size:g}"
 
     def is_time(self, kind: str, attribute: str) -> bool:
         """Whether an attribute of a kind of row is a time."""

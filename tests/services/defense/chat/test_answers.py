@@ -13,6 +13,7 @@ from tollhouse.questions.evaluation import evaluate
 from tollhouse.questions.execution import words_of
 from tollhouse.questions.grounding import Evidence
 from tollhouse.questions.model_tools import QueryTools
+from tollhouse.questions.query import Figure, Measure, Rows, Test
 from tollhouse.services.defense.chat.snapshot import Snapshot, ask
 from tools.question_gold import SERVICES
 from tools.question_gold import evaluate as right_answer
@@ -51,6 +52,19 @@ def test_paraphrases_of_sums_and_of_the_whole_window(recorded):
     events = len(recorded.feeds["events"])
     assert answer("How many events were there over the past 24 hours?").value == events
     assert answer("I'm a student and would like to know how many events there were").value == events
+
+
+def test_money_in_millions_and_as_a_share_of_all(recorded):
+    engine = recorded.snapshot.engine
+    data, every = engine.dataset, engine.dataset.rows("programme")
+    money = {data.id("programme", row): sum(data.values("programme", row, "money")) for row in every}
+    largest = max(money, key=lambda name: money[name])
+    rows = Rows("programme", Test("id", "is", (largest,)))
+    millions = engine.answer_query(Figure(rows, Measure("sum", "money / 0.001")))
+    assert millions.value == pytest.approx(1000 * money[largest])
+    assert "(in million usd)" in millions.text
+    share = engine.answer_query(Figure(rows, Measure("sum", "money % all")))
+    assert share.value == pytest.approx(100 * money[largest] / sum(money.values()))
 
 
 def test_money_is_compared_in_whole_dollars_and_in_billions(recorded):
