@@ -30,6 +30,7 @@ from tollhouse.questions.query import (
     Rows,
     Share,
     Test,
+    operands,
     rows_in,
 )
 from tollhouse.questions.spelling import Corrections, as_typed
@@ -109,7 +110,7 @@ def _unrepeated(items: Sequence[Item], query: Query) -> int:
     orders = [node.order.by for node in every if isinstance(node, Rows) and node.order is not None]
     counted = [*orders, *(node.attribute for node in every if isinstance(node, Test | Measure) and node.attribute)]
     used = Counter(node.relation for node in every if isinstance(node, Related))
-    used.update(name.partition(".")[0] for name in counted)
+    used.update(part.partition(".")[0] for name in counted for part in operands(name))
     return sum(max(0, times - max(1, used[relation])) for relation, times in said.items() if times > 1)
 
 
