@@ -3,7 +3,8 @@
 Needs PyTorch (`pip install torch`), which nothing else here does. It learns from labelled questions and their
 paraphrases, which ask the same (data/question_paraphrases.jsonl), with the queries of data/question_queries.jsonl, that
 `tools.question_queries` works out; not from the questions that measure it or that its thresholds are chosen on. Forms
-that few people use are made with their questions by `question_generator.forms`.
+that few people use are made with their questions by `question_generator.forms`, and questions to services that do not
+exist by `question_generator.relations`, so that it reads vocabularies that it has not seen.
 """
 
 import math
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 from torch import nn
 from torch.nn import functional
 
@@ -30,13 +32,14 @@ from tollhouse.questions.query import Query, Refusal
 from tollhouse.questions.years import with_years
 from tollhouse.vectors import text_vectors
 from tools.question_engines import SERVICES, engine_of, service_of
-from tools.question_generator import forms
+from tools.question_generator import forms, relations
 from tools.question_queries import KnownQuery, known_queries, labelled, paraphrases
 
 STEPS, BATCH, RATE, DROPOUT = 11_500, 48, 1.2e-3, 0.2
 WIDTH, INNER, BLOCKS = 160, 320, 2
-# Shares of labelled, paraphrased and formed questions in a batch, and of both kinds to tables.
-SHARES = (0.40, 0.44, 0.05, 0.11)
+# Shares of labelled, paraphrased and formed questions in a batch, of the first two to tables, and of invented ones.
+SHARES = (0.33, 0.36, 0.05, 0.11, 0.15)
+INVENTED = 12_000
 # A share of the questions to services is read as if the names of what these declare were not known.
 UNNAMED = 0.25
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
@@ -48,12 +51,16 @@ _DEVICE = "cpu"
 
 
 class Example(Struct):
-    """A question with the plan to learn. `steps` are the places of the right leaves, or the name, of each token."""
+    """A question with the plan to learn. `steps` are the places of the right leaves, or the name, of each token.
+
+    `takes_words`: an unknown word that is put in changes nothing.
+    """
 
     question: ParserInput
     steps: list[str | list[int]]
     symbols: list[int]
     is_function: list[bool]
+    takes_words: bool = True
 
 
 class Case(Struct):
@@ -83,7 +90,13 @@ def main() -> int:
     for service in SERVICES:
         engine = engine_of(service)
         pools[2] += _examples(engine, (Case(text, None, query) for text, query in forms.cases(service, engine)))
-    print(f"{[len(pool) for pool in pools]} labelled, paraphrased, formed and tables' questions", file=sys.stderr)
+    for engine, *case in relations.cases(INVENTED):
+        # They have their own unknown words: those beside a noun leave a question without a query.
+        pools[4] += (replace(each, takes_words=False) for each in _examples(engine, (Case(*case),)))
+    print(
+        f"{[len(pool) for pool in pools]} labelled, paraphrased, formed, tables' and invented questions",
+        file=sys.stderr,
+    )
     weights = _train(pools)
     _write(weights, Path(sys.argv[1]))
     return 0
@@ -258,7 +271,8 @@ def _batch(examples: Sequence[Example], randomly: random.Random) -> dict[str, An
 def _fill_items(row: Mapping[str, Any], example: Example, randomly: random.Random) -> list[int]:
     """Write the items of an example; the place of each."""
     question = example.question
-    inserted = randomly.randrange(len(example.is_function) + 1) if randomly.random() < INSERTED else -1
+    is_inserted = example.takes_words and randomly.random() < INSERTED
+    inserted = randomly.randrange(len(example.is_function) + 1) if is_inserted else -1
     at: list[int] = []
     place = 0
     for number, features in enumerate(question.features):

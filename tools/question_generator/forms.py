@@ -119,18 +119,18 @@ def _draw(name: str, rules: Rules, language: str, chance: random.Random) -> Draw
     inside = [slot for text in texts.values() for slot, _ in SLOT.findall(text)] + MEANING.findall(str(rule.means))
     drawn = {slot: _draw(slot, rules, language, chance) for slot in dict.fromkeys(inside)}
     filled = {form: SLOT.sub(lambda slot: drawn[slot[1]].text[slot[2] or ""], text) for form, text in texts.items()}
-    return Drawn(_meaning(rule.means, drawn), filled)
+    return Drawn(meaning_of(rule.means, drawn), filled)
 
 
-def _meaning(means: Any, drawn: dict[str, Drawn]) -> Any:
+def meaning_of(means: Any, drawn: dict[str, Drawn]) -> Any:
     """What a rule means with the meanings of the names in it; conditions that must all hold are one list."""
     if isinstance(means, str):
         return drawn[means[1:]].means if means.startswith("$") else means
     if isinstance(means, list):
-        return [_meaning(each, drawn) for each in means]
+        return [meaning_of(each, drawn) for each in means]
     if not isinstance(means, dict):
         return means
-    made = {key: _meaning(each, drawn) for key, each in means.items()}
+    made = {key: meaning_of(each, drawn) for key, each in means.items()}
     if made.get("type") != "all":
         return made
     parts = [part for each in made.get("of", ()) for part in (each.get("of", ()) if each["type"] == "all" else [each])]
