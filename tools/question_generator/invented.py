@@ -31,7 +31,7 @@ from tollhouse.questions.vocabulary import (
 from tools.question_generator.slots import LANGUAGES, Value, places
 
 # Texts by language. A noun is "plural/singular", in German "/dative plural", with ":" and its gender; a verb is
-# "plural/third person/participle".
+# "plural/third person/participle/past", in English "//past" where it has no passive.
 Texts = dict[str, list[str]]
 
 FOLDER = Path(__file__).parent / "vocabularies"
@@ -291,8 +291,8 @@ class _Declarer:
                 verbs.append(forms[0])
                 if language != "en":
                     verbs += self._some(["", *forms[1:]])[1:]
-                elif len(forms) > 2 and not forms[2].split()[0].endswith("ed"):
-                    verbs.append(forms[2])
+                else:
+                    verbs += [form for form in forms[2:] if form and not form.split()[0].endswith("ed")]
         return tuple(dict.fromkeys(verbs))
 
     def _relation(self, name: str, said: SaidRelation) -> Relation:

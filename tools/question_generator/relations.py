@@ -313,7 +313,7 @@ def _check(drawn: Mapping[str, Drawn]) -> None:
 
 def _form(drawn: Drawn, form: str) -> str:
     """The text in a form: one that a language does not tell apart is the plural. Raises Unsaid."""
-    if form in ("past", "that") and form not in drawn.text:
+    if form in ("past", "did", "that") and form not in drawn.text:
         raise Unsaid(form)
     return drawn.text.get(form, drawn.text[""])
 
@@ -374,6 +374,7 @@ class _Grammar:
         for language in LANGUAGES:
             texts = entry.get(language) or entry.get("any", ())
             forms = [dict(zip(("", "one", "dat"), text.split("/"), strict=False)) for text in texts]
+            forms = [{"one": each[""], **each} for each in forms]
             if name.endswith(("rows", "some")):
                 forms = [_as_rows(each, language) for each in forms]
             words[language] = [{form: _slots(text, names) for form, text in each.items()} for each in forms]
@@ -496,7 +497,11 @@ def _verbs(texts: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, str]]
     """Verbs in their forms; in Spanish and French with what stands before the subject where the object comes first."""
     words: dict[str, list[dict[str, str]]] = {}
     for language, said in texts.items():
-        words[language] = [dict(zip(("", "one", "past"), parts_of(text)[0], strict=False)) for text in said]
+        every = [dict(zip(("", "one", "past", "did"), parts_of(text)[0], strict=False)) for text in said]
+        words[language] = [{form: text for form, text in forms.items() if text} for forms in every]
+        for forms in words[language]:
+            if "past" in forms:
+                forms.setdefault("did", forms["past"])
         for forms in words[language] if language in ("es", "fr") else ():
             verb, _, preposition = forms["one"].rpartition(" ")
             if language == "es" and preposition in ("a", "en"):
