@@ -413,6 +413,8 @@ class _Grammar:
             )
             for role, texts, is_most in (("most", each.most, True), ("least", each.least, False)):
                 self._add(f"{role}:{kind}@{attribute}", Rule({"by": attribute, "descending": is_most}, _plain(texts)))
+                comparatives = {"en": [more for text in texts.get("en", ()) if (more := _comparative(text))]}
+                self._add(f"{'more' if is_most else 'less'}:{kind}@{attribute}", Rule(attribute, _plain(comparatives)))
                 if texts:
                     order = {"by": attribute, "descending": is_most}
                     self._add(f"extreme:{kind}", Rule(order, _plain(dict.fromkeys(LANGUAGES, ("",)))))
@@ -482,6 +484,14 @@ def _pairs(texts: Mapping[str, Sequence[str]]) -> dict[str, list[dict[str, str]]
 
 def _replaced(texts: Mapping[str, Sequence[str]], slot: str, by: str) -> dict[str, list[str]]:
     return {language: [text.replace(slot, by) for text in said] for language, said in texts.items()}
+
+
+def _comparative(superlative: str) -> str:
+    """The English comparative: "heavier", "more valuable"; empty where it is not regular."""
+    first, _, rest = superlative.partition(" ")
+    if rest:
+        return {"most": f"more {rest}", "least": f"less {rest}"}.get(first, "")
+    return f"{first.removesuffix('est')}er" if first.endswith("est") else ""
 
 
 def _noun(text: str, language: str) -> dict[str, str]:
@@ -603,6 +613,8 @@ def _bindings(said: Vocabulary, over: str) -> list[dict[str, str]]:
                     "noun",
                     "how",
                     "most",
+                    "more",
+                    "less",
                     "least",
                     "n",
                     "n2",
