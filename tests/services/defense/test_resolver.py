@@ -235,3 +235,42 @@ def test_single_report_in_other_words_joins_an_event_of_three_with_its_meaning(
     event, other = build_group("a", headlines, weigh), build_group("b", [single], weigh)
     agreed = agreement(event, other, 100, Tuning(), lambda headline: vectors[direction if headline is single else 0])
     assert (agreed >= 1) == joins
+
+
+@pytest.mark.parametrize(("own", "between", "joins"), [(0.7, 0.65, True), (0.7, 0.3, False), (0.1, 0.1, False)])
+def test_two_large_events_on_a_busy_day_are_one_if_they_are_as_alike_as_their_own_headlines(
+    own: float, between: float, joins: bool
+) -> None:
+    number = 4
+    within, across = np.full((number, number), own), np.full((number, number), between)
+    np.fill_diagonal(within, 1.0)
+    # Vectors of unit length with these cosines within either event and between the two.
+    vectors = np.linalg.cholesky(np.block([[within, across], [across, within]]) + 1e-6 * np.eye(2 * number))
+    headlines = [Headline(str(n), [], ("jet", f"word{n}")) for n in range(2 * number)]
+
+    def weigh(headline: Headline) -> dict[str, float]:
+        return {"jet": 0.5, headline.terms[1]: 0.75**0.5}
+
+    one, other = build_group("a", headlines[:number], weigh), build_group("b", headlines[number:], weigh)
+    agreed = agreement(
+        one, other, 40_000, Tuning(), lambda headline: (vectors[int(headline.key)] * VECTOR_SCALE).astype(np.float32)
+    )
+    assert (agreed >= 1) == joins
+
+
+@pytest.mark.parametrize(
+    ("killed", "country", "expected"),
+    [
+        (3, "IN", [("report", "summary")]),
+        (4, "IN", []),
+        (3, "NG", []),
+    ],
+)
+def test_the_same_deaths_in_one_country_join_reports_in_other_words(killed: int, country: str, expected: list) -> None:
+    militants = "Militants kill 3 village defence force volunteers in Manipur, injured 5"
+    violence = (
+        "Manipur Violence: Kuki community opens National Highway after two months, three killed in fresh violence"
+    )
+    report = sighting("report", militants, countries={"IN": 1.0}, killed=3)
+    summary = sighting("summary", violence, countries={country: 1.0}, killed=killed)
+    assert grouped(resolve([*ordinary_day(), report, summary])) == expected

@@ -4,7 +4,7 @@ Sums give the mean similarity over all pairs of headlines exactly (average link)
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from math import exp, log1p, log2
+from math import exp, log1p, log2, sqrt
 from typing import TypeVar
 
 import numpy as np
@@ -31,8 +31,15 @@ class Tuning(Struct, frozen=True):
     shared, `other_places` times the share of pairs in which both name one; `other_killed` likewise for numbers of
     deaths; `rows` if they share a provider row.
 
-    A single headline may report an event of `leading` headlines in other words: unless places or deaths conflict, what
-    the mean similarity of their text vectors exceeds `unlike` by is added to that of their words, times `meaning`.
+    A single headline may report an event of `leading` headlines in other words, and so may headlines that give the same
+    number of deaths in one country: unless places or deaths conflict, what the mean similarity of their text vectors
+    exceeds `unlike` by is added to that of their words, times `meaning`.
+
+    Groups of several headlines each, with `several` pairs or more, are one event too if they are nearly as similar to
+    each other as their own headlines are among themselves. Both are mean similarities, so that headlines which differ
+    much in wording do not keep them apart. The ratio for words, plus `vectors` times that for text vectors, must exceed
+    `close`, plus `close_crowd` and `close_apart` like `crowd` and `apart`. A similarity within a group counts as
+    `loose` (words, text vectors) at least: headlines that differ more report no single occurrence.
     """
 
     least: float = 0.08
@@ -47,6 +54,12 @@ class Tuning(Struct, frozen=True):
     leading: int = 3
     meaning: float = 1.0
     unlike: float = 0.35
+    several: int = 9
+    vectors: float = 2.0
+    close: float = 1.06
+    close_crowd: float = 0.1
+    close_apart: float = 0.2
+    loose: tuple[float, float] = (0.15, 0.4)
 
 
 class Headline(Struct, eq=False, gc=False):
@@ -168,23 +181,51 @@ def agreement(one: Group, other: Group, crowd: float, tuning: Tuning, read: Read
         return 0.0
     shared = _dot(one.weights, other.weights)
     sizes = sorted((len(one.headlines), len(other.headlines)))
-    if sizes[0] == 1 and sizes[1] >= tuning.leading and not _conflict(one, other):
+    may_differ = (sizes[0] == 1 and sizes[1] >= tuning.leading) or _share_toll(one, other)
+    if may_differ and not _conflict(one, other):
         shared += tuning.meaning * max(0.0, _likeness(one, other, read) - tuning.unlike * pairs)
     words = shared / pairs * (1 + tuning.size * log2(min(pairs, tuning.most_pairs)))
     apart = max(0.0, one.first_day - other.last_day, other.first_day - one.last_day)
-    likeness = words / (tuning.least + tuning.crowd * log1p(crowd) + tuning.apart * log1p(apart))
-    if likeness < FEEBLE:
+    many, far = log1p(crowd), log1p(apart)
+    likeness = words / (tuning.least + tuning.crowd * many + tuning.apart * far)
+    closeness = 0.0
+    if sizes[0] > 1 and pairs >= tuning.several:
+        needed = tuning.close + tuning.close_crowd * many + tuning.close_apart * far
+        closeness = _closeness(one, other, shared / pairs, tuning, read) / needed
+    if likeness < FEEBLE and closeness < FEEBLE:
         return 0.0
     reports = (len(one.headlines) + len(one.composed)) * (len(other.headlines) + len(other.composed))
-    known = sum(one.countries.values()) * sum(other.countries.values())
-    evidence = -tuning.other_country * (known - _dot(one.countries, other.countries)) / reports
+    evidence = 0.0
     if _are_disjoint(one.places, other.places):
         evidence -= tuning.other_places * one.placed * other.placed / reports
     if _are_disjoint(one.killed, other.killed):
         evidence -= tuning.other_killed * one.counted * other.counted / reports
     if not _are_disjoint(one.row_keys, other.row_keys):
         evidence += tuning.rows
-    return likeness * exp(evidence)
+    known = sum(one.countries.values()) * sum(other.countries.values())
+    abroad = tuning.other_country * (known - _dot(one.countries, other.countries)) / reports
+    return max(closeness, likeness * exp(-abroad)) * exp(evidence)
+
+
+def _closeness(one: Group, other: Group, between: float, tuning: Tuning, read: ReadVector) -> float:
+    """How similar two groups of several headlines are, relative to the similarity within each.
+
+    `between` is the mean similarity of words over all pairs. Countries do not matter to it: many headlines about one
+    occurrence name several.
+    """
+    least_words, least_vectors = tuning.loose
+    within_words = within_vectors = 1.0
+    for group in (one, other):
+        within_words *= max(least_words, _within(_dot(group.weights, group.weights), group))
+        within_vectors *= max(least_vectors, _within(_likeness(group, group, read), group))
+    pairs = len(one.headlines) * len(other.headlines)
+    return between / sqrt(within_words) + tuning.vectors * _likeness(one, other, read) / pairs / sqrt(within_vectors)
+
+
+def _within(similarities: float, group: Group) -> float:
+    """The mean similarity of two headlines of a group of several, from the sum over all pairs, each with itself too."""
+    number = len(group.headlines)
+    return (similarities - number) / (number * (number - 1))
 
 
 def _conflict(one: Group, other: Group) -> bool:
@@ -192,6 +233,13 @@ def _conflict(one: Group, other: Group) -> bool:
     return (bool(one.placed and other.placed) and _are_disjoint(one.places, other.places)) or (
         bool(one.counted and other.counted) and _are_disjoint(one.killed, other.killed)
     )
+
+
+def _share_toll(one: Group, other: Group) -> bool:
+    """Whether both give the same number of deaths, not one, and probably in the same country."""
+    known = sum(one.countries.values()) * sum(other.countries.values())
+    is_same_country = _dot(one.countries, other.countries) > known / 2
+    return is_same_country and any(number > 1 and number in other.killed for number in one.killed)
 
 
 def _likeness(one: Group, other: Group, read: ReadVector) -> float:

@@ -1,7 +1,7 @@
 """Resolve reports into events online: stable ids, merges and splits, and a state that survives a restart.
 
 Reports with the same headline are one; the others are compared by words, countries, places, deaths, provider rows and
-time, a single one with a larger event also by meaning. Each batch is merged greedily, best pair first, with the live
+time, some also by meaning (see `occurrence.Tuning`). Each batch is merged greedily, best pair first, with the live
 groups that share rare words.
 The result depends on no clock, randomness or hash order.
 """
