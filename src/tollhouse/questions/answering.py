@@ -77,12 +77,15 @@ class Answer(Struct, frozen=True):
 
 
 class Engine:
-    """Answers questions from one dataset. It keeps nothing between two questions."""
+    """Answers questions from one dataset. It keeps nothing between two questions.
 
-    def __init__(self, dataset: Dataset) -> None:
+    `linker` is made from the dataset where none is given.
+    """
+
+    def __init__(self, dataset: Dataset, linker: Linker | None = None) -> None:
         self.dataset = dataset
         self.tables = Tables(dataset)
-        self.linker = Linker(dataset.declaration, dataset.names(), self.tables.knows_words, dataset.earliest)
+        self.linker = linker or Linker(dataset.declaration, dataset.names(), self.tables.knows_words, dataset.earliest)
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one.

@@ -3,14 +3,16 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.questions.declared_words import MOST_VALUES, Part, declared_words
+from tollhouse.questions.declared_words import Part, declared_words
+from tollhouse.questions.lexicon import LONGEST_PHRASE, Lexicon, Node, stems
 from tollhouse.questions.normalise import (
     LANGUAGES,
     Token,
@@ -62,7 +64,6 @@ Role = Literal[
     "unknown",
 ]
 
-LONGEST_PHRASE = 9
 _ANY_TIME = datetime(2000, 1, 1, tzinfo=UTC)
 # Concepts that questions begin with, and how much likelier they are there.
 _BEGINNINGS = frozenset({"which", "who", "where", "when", "why", "how", "how_many", "list", "be", "do", "exists"})
@@ -80,7 +81,7 @@ _PARTS = {
 }
 
 
-class Meaning(Struct, frozen=True):
+class Meaning(Struct, frozen=True, gc=False):
     """What a phrase can stand for. `name` is the concept, attribute, relation, operation or subject.
 
     A "value", "range", "extreme" or "unit" belongs to attribute `name` of `kind`, or of the relation `relation`. The
@@ -131,14 +132,7 @@ class Linked(Struct, frozen=True):
     score: float = 0.0
 
 
-class _Node(Struct):
-    """A node of the tree of phrases: `entries` are the meanings of the phrase that ends here."""
-
-    children: dict[str, "_Node"] = field(default_factory=dict)
-    entries: list["_Entry"] = field(default_factory=list)
-
-
-class _Entry(Struct, frozen=True):
+class _Entry(Struct, frozen=True, gc=False):
     """A meaning, in one language or in all (""). `exact`: how it must be written; "" for any way."""
 
     meaning: Meaning
@@ -153,7 +147,7 @@ class _Match(Struct, frozen=True):
 
     first: int
     last: int
-    node: _Node
+    node: Node[_Entry]
     cost: float
 
 
@@ -183,12 +177,7 @@ class Linker:
         self.link_kinds = {relation: kind for kind in declaration.kinds for relation in kind.links}
         self.text_words = words
         self._values = {fold(value) for item in self._attributes.values() for value in item.values}
-        self._tree = _Node()
-        # Whether the word may be inflected, by word.
-        self._lexicon: dict[str, bool] = {}
-        self._inflected: dict[tuple[str, str, int], list[str]] = defaultdict(list)
-        self._languages: dict[str, set[str]] = defaultdict(set)
-        self._names: set[str] = set()
+        self._lexicon: Lexicon[_Entry] = Lexicon()
         self._known: dict[tuple[str, str], tuple[tuple[str, float], ...]] = {}
         self.has_time = any(item.type == "time" for item in self._attributes.values())
         for text, entry in _function_entries():
@@ -197,16 +186,56 @@ class Linker:
             declared = self.attribute(meaning) if meaning.role == "value" else None
             self._add(text, _Entry(meaning), inflects=declared is None or declared.inflects)
         self._add_synonyms(declaration)
-        self._texts_of_value: dict[tuple[str, str], dict[Scalar, list[str]]] = defaultdict(lambda: defaultdict(list))
+        self._texts_of_value: dict[tuple[str, str], dict[Scalar, tuple[str, ...]]] = defaultdict(dict)
         for name in names:
-            texts = self._texts_of_value[name.kind, name.attribute]
-            if name.attribute != "id" and len(texts) <= MOST_VALUES:
-                texts[name.value].append(name.text)
-            relation = name.kind if name.kind in self.relations else ""
-            meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
-            entry = _Entry(meaning, exact=name.text if name.exact else "", is_name=True)
+            entry = self._add_text(name)
             # "Photoresist" and "photoresists" name one product.
-            self._add(name.text, entry, inflects=self.is_text(meaning) and not name.exact)
+            self._add(name.text, entry, inflects=self.is_text(entry.meaning) and not name.exact)
+
+    def renamed(self, removed: Iterable[Named], added: Iterable[Named], words: Collection[str]) -> "Linker":
+        """The linker of data with other names and ordinary words, which shares with this one what has not changed.
+
+        No two names may have one value, and none that of a text. It links as a linker that is made anew of names in the
+        order of the declared attributes, those of rows last, and of their values.
+        """
+        other = copy(self)
+        for name in ("described", "_spellings", "_text_spellings"):
+            other.__dict__.pop(name, None)
+        other.text_words = words
+        other._rename(removed, added)  # noqa: SLF001 - the same class
+        return other
+
+    def _rename(self, removed: Iterable[Named], added: Iterable[Named]) -> None:
+        self._known = {}
+        self._lexicon = self._lexicon.copy()
+        self._texts_of_value = defaultdict(dict, {at: dict(texts) for at, texts in self._texts_of_value.items()})
+        for name in removed:
+            if name.attribute != "id":
+                del self._texts_of_value[name.kind, name.attribute][name.value]
+            self._lexicon.remove(name.text, self._entry(name))
+        for name in added:
+            self._add(name.text, self._add_text(name), inflects=False)
+            self._lexicon.sort(name.text, self._rank)
+
+    def _add_text(self, name: Named) -> _Entry:
+        """What a name means, added to the texts of its attribute's values."""
+        if name.attribute != "id":
+            texts = self._texts_of_value[name.kind, name.attribute]
+            texts[name.value] = (*texts.get(name.value, ()), name.text)
+        return self._entry(name)
+
+    def _entry(self, name: Named) -> _Entry:
+        relation = name.kind if name.kind in self.relations else ""
+        meaning = Meaning("value", name.attribute, name.kind, name.value, relation)
+        return _Entry(meaning, exact=name.text if name.exact else "", is_name=True)
+
+    def _rank(self, entry: _Entry) -> tuple[int, str]:
+        """The order of the entries of a phrase: what is declared, then values by attribute, then rows."""
+        if not entry.is_name:
+            return -1, ""
+        names = [each.name for each in self.kinds[entry.meaning.kind].attributes]
+        name = entry.meaning.name
+        return names.index(name) if name in names else len(names), str(entry.meaning.value)
 
     def attribute(self, meaning: Meaning) -> Attribute | None:
         """The declared attribute of a meaning; None for "id"."""
@@ -322,25 +351,23 @@ class Linker:
             yield from spellings(list(options.items()))
 
     def _near(self, word: str, languages: Sequence[str]) -> tuple[tuple[str, float], ...]:
-        return likeliest(
-            {pair for language in languages for pair in self._spellings.near(word, language, _stems(word))}
-        )
+        return likeliest({pair for language in languages for pair in self._spellings.near(word, language, stems(word))})
 
     def _may_be(self, other: str, word: str, *, is_name: bool) -> bool:
         """Whether a name or an ordinary word may be misspelt so: with another letter a short name is another one."""
         if is_name:
             is_replaced = len(other) == len(word) <= ONE_ERROR_FROM and sorted(other) != sorted(word)
-            return not (is_replaced or self.is_ordinary(word)) and "" in self._languages.get(other, {""})
+            return not (is_replaced or self.is_ordinary(word)) and "" in self._lexicon.languages.get(other, {""})
         return self._is_likelier(other, word)
 
     def _is_likelier(self, other: str, word: str) -> bool:
         """Whether a function word is far more frequent than an ordinary word."""
-        is_function = bool(self._languages.get(other, set()) - {""})
+        is_function = bool(self._lexicon.languages.get(other, frozenset()) - {""})
         return is_function and RARER * ranks().get(other, DECLARED) < ranks().get(word, RARER * RARE)
 
     def _begins(self, word: str) -> bool:
         """Whether questions begin with the word."""
-        node = self._tree.children.get(word)
+        node = self._lexicon.tree.child(word)
         return node is not None and any(entry.meaning.name in _BEGINNINGS for entry in node.entries)
 
     def _languages_of(self, tokens: Sequence[Token]) -> list[str]:
@@ -351,19 +378,20 @@ class Linker:
     def _spellings(self) -> Spellings:
         data = language_data()
         forms: dict[str, Form] = {}
-        for word, inflects in self._lexicon.items():
-            languages = frozenset(self._languages[word])
-            rank = max(DECLARED, len(self._names)) if word in self._names else ranks().get(word, DECLARED)
+        known = self._lexicon
+        for word, inflects in known.inflects.items():
+            languages = known.languages[word]
+            rank = max(DECLARED, len(known.names)) if word in known.names else ranks().get(word, DECLARED)
             rank = min(rank, DECLARED) if inflects else rank
             for form in (word, *_forms(word)) if inflects else (word,):
                 if form == word or form not in forms:
                     forms[form] = Form(languages, rank, form != word)
         for word in (*data["numbers"], *data["multipliers"], *data["ordinals"], *" ".join(data["months"]).split()):
             forms.setdefault(word, Form(frozenset({""}), ranks().get(word, DECLARED)))
-        stems: dict[tuple[str, int], set[str]] = defaultdict(set)
-        for stem, language, row in self._inflected:
-            stems[language, row].add(stem)
-        return Spellings(forms, stems)
+        by_row: dict[tuple[str, int], set[str]] = defaultdict(set)
+        for stem, language, row in known.inflected:
+            by_row[language, row].add(stem)
+        return Spellings(forms, by_row)
 
     @cached_property
     def _text_spellings(self) -> Spellings:
@@ -372,21 +400,7 @@ class Linker:
         return Spellings({word: Form(every, RARE) for word in self.text_words if len(word) > 4}, {})
 
     def _add(self, text: str, entry: _Entry, *, inflects: bool) -> None:
-        words = phrase(text)
-        if not words or len(words) > LONGEST_PHRASE:
-            return
-        node = self._tree
-        for word in words:
-            if inflects and not self._lexicon.get(word):
-                for key in _stems(word):
-                    self._inflected[key].append(word)
-            self._lexicon[word] = inflects or self._lexicon.get(word, False)
-            self._languages[word].add(entry.language)
-            if entry.is_name:
-                self._names.add(word)
-            node = node.children.setdefault(word, _Node())
-        if entry not in node.entries:
-            node.entries.append(entry)
+        self._lexicon.add(text, entry, language=entry.language, is_name=entry.is_name, inflects=inflects)
 
     def _add_synonyms(self, declaration: Declaration) -> None:
         """English words that mean the same as those declared, where all that they stand for is one thing."""
@@ -396,7 +410,7 @@ class Linker:
         for other, numbers in synonyms((text, _PARTS.get(meaning.role, "nva")) for text, meaning in declared).items():
             meanings = {declared[number][1] for number in numbers}
             words = phrase(other)
-            is_known = words[0] in self._lexicon if len(words) == 1 else functions.issuperset(words)
+            is_known = words[0] in self._lexicon.inflects if len(words) == 1 else functions.issuperset(words)
             is_one = len({(meaning.name, meaning.relation, meaning.value) for meaning in meanings}) == 1
             if is_one and not is_known and all(meaning.role != "function" for meaning in meanings):
                 for meaning in meanings:
@@ -414,7 +428,7 @@ class Linker:
             return True
         following = after[0]
         for word, _ in self._candidates(following.folded, "en"):
-            node = self._tree.children.get(word)
+            node = self._lexicon.tree.child(word)
             for entry in node.entries if node else ():
                 if entry.meaning.role in {"attribute", "unit", "party", "kind"}:
                     return False
@@ -431,19 +445,19 @@ class Linker:
 
     def _search(self, word: str, language: str) -> list[tuple[str, float]]:
         matched: dict[str, float] = {}
-        if word in self._lexicon:
+        if word in self._lexicon.inflects:
             matched[word] = 0.0
         data = language_data()["irregular"]
         for form, extra in ((word, 0.0), (data.get(word, ""), 0.05)):
-            if form and form != word and form in self._lexicon:
+            if form and form != word and form in self._lexicon.inflects:
                 matched.setdefault(form, 0.05)
-            for stem, spoken, row in _stems(form) if form else ():
+            for stem, spoken, row in stems(form) if form else ():
                 if spoken not in {"en", language}:
                     continue
-                for other in self._inflected.get((stem, spoken, row), ()):
+                for other in self._lexicon.inflected.get((stem, spoken, row), ()):
                     change = len(word) + len(other) - 2 * len(stem)
                     matched.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
-        if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon:
+        if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon.inflects:
             matched.setdefault(word[:-1], 0.1)
         return sorted(matched.items(), key=lambda pair: pair[1])
 
@@ -453,7 +467,7 @@ class Linker:
         for first, token in enumerate(tokens):
             matched: dict[int, _Match] = {}
             if token.is_word or token.number is not None:
-                states: list[tuple[_Node, float]] = [(self._tree, 0.0)]
+                states: list[tuple[Node[_Entry], float]] = [(self._lexicon.tree, 0.0)]
                 for index in range(first, min(first + 2 * LONGEST_PHRASE, len(tokens))):
                     current = tokens[index]
                     if index > first and current.folded in {"-", "'", ".", "/"} and current.glued:
@@ -464,7 +478,7 @@ class Linker:
                         (child, cost + extra)
                         for node, cost in states
                         for word, extra in self._candidates(current.folded, language)
-                        if (child := node.children.get(word)) is not None
+                        if (child := node.child(word)) is not None
                     ]
                     if not states:
                         break
@@ -511,10 +525,10 @@ class Linker:
             return worse.cost - better.cost < most and entry not in better.node.entries
 
         added = [entry for entry in worse.node.entries if is_near(entry)]
-        return _Match(better.first, better.last, _Node({}, [*better.node.entries, *added]), better.cost)
+        return _Match(better.first, better.last, Node(None, (*better.node.entries, *added)), better.cost)
 
     @staticmethod
-    def _fits(node: _Node, tokens: list[Token], language: str) -> bool:
+    def _fits(node: Node[_Entry], tokens: list[Token], language: str) -> bool:
         return any(_is_usable(entry, tokens, language) for entry in node.entries)
 
     def _best(
@@ -572,10 +586,10 @@ class Linker:
 
 def _counting(match: _Match, counts: Callable[[Meaning], bool]) -> _Match | None:
     """The match with those of its meanings that count; None where none does."""
-    entries = [entry for entry in match.node.entries if counts(entry.meaning)]
+    entries = tuple(entry for entry in match.node.entries if counts(entry.meaning))
     if len(entries) == len(match.node.entries):
         return match
-    return _Match(match.first, match.last, _Node({}, entries), match.cost) if entries else None
+    return _Match(match.first, match.last, Node(None, entries), match.cost) if entries else None
 
 
 def _corrected(text: str, corrections: Corrections) -> str:
@@ -710,18 +724,3 @@ def _forms(word: str) -> tuple[str, ...]:
         return word[:-1] + "ies", word[:-1] + "ied", word + "ing"
     stem = word.removesuffix("e")
     return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s"), stem + "ed", stem + "ing"
-
-
-@cache
-def _stems(word: str) -> tuple[tuple[str, str, int], ...]:
-    """The stems of a word, each with the language and the row of endings by which it was matched."""
-    result: list[tuple[str, str, int]] = []
-    for language, rows in language_data()["inflection"].items():
-        for row, endings in enumerate(rows):
-            for ending in endings:
-                stem = word[: len(word) - len(ending)]
-                if word.endswith(ending) and len(stem) >= 3:
-                    result.append((stem, language, row))
-                    if ending in {"ed", "ing"} and len(stem) > 3 and stem[-1] == stem[-2]:
-                        result.append((stem[:-1], language, row))
-    return tuple(result)

@@ -78,11 +78,8 @@ def tokenise(text: str) -> list[Token]:
 
 def phrase(text: str) -> tuple[str, ...]:
     """The words of a phrase as they are compared: folded, without marks."""
-    return tuple(token.folded for token in _raw(text) if token.folded[0].isalnum() or token.folded in {"+", "&", "#"})
-
-
-def _raw(text: str) -> list[Token]:
-    return [Token(m[0], "x" if m[0] == "×" else fold(m[0]), m.start(), m.end()) for m in _TOKEN.finditer(text)]  # noqa: RUF001
+    parts = ("x" if match[0] == "×" else fold(match[0]) for match in _TOKEN.finditer(text))  # noqa: RUF001
+    return tuple(part for part in parts if part[0].isalnum() or part in {"+", "&", "#"})
 
 
 def languages_of(tokens: list[Token]) -> list[str]:

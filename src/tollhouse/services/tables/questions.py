@@ -13,6 +13,7 @@ from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import Clause, Range
 from tollhouse.questions.answering import Answer, Engine
 from tollhouse.questions.description import read_description
+from tollhouse.questions.linking import Linker
 from tollhouse.questions.normal_form import Groups, groups_of
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Reading, Test
 from tollhouse.services.tables.declaration import Declaration
@@ -119,11 +120,10 @@ class TableQuestions:
         async with self._building:
             revision = self._catalogue.revision
             if self._engine is None or self._engine[0] != revision:
-                self._engine = revision, await asyncio.to_thread(self._build, await self._items.current())
+                before = self._engine[1] if self._engine else None
+                items = await self._items.current()
+                self._engine = revision, await asyncio.to_thread(table_engine, self._declaration, items, before)
             return self._engine[1]
-
-    def _build(self, items: Sequence[Item]) -> Engine:
-        return Engine(TableDataset(self._declaration, items))
 
     def _sort(self, query: Open) -> str:
         order = query.rows.order
@@ -152,6 +152,18 @@ class TableQuestions:
         if comparison in ("above", "below"):
             groups.append((Clause(test.attribute, (limit,), negated=True),))
         return groups
+
+
+def table_engine(table: Declaration, items: Sequence[Item], before: Engine | None = None) -> Engine:
+    """What answers questions about a table's items, which are ordered by id.
+
+    What `before` knows of the items that are the same objects is not read again, unless much has changed.
+    """
+    known = before.dataset if before else None
+    dataset = TableDataset(table, items, known if isinstance(known, TableDataset) else None)
+    if before is None or dataset.changed_names is None:
+        return Engine(dataset, Linker(dataset.declaration, dataset.names(), dataset.words))
+    return Engine(dataset, before.linker.renamed(*dataset.changed_names, dataset.words))
 
 
 def _is_stated(condition: Condition) -> bool:

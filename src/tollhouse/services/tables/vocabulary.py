@@ -1,6 +1,7 @@
 """The questions' vocabulary of a table, made from its declaration, and its rows as a dataset of questions."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
@@ -12,7 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse import clock
+from tollhouse.catalogue.followed_items import MOST_CHANGED
 from tollhouse.catalogue.items import Item
+from tollhouse.questions.execution import words_of
 from tollhouse.questions.normalise import fold
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import Attribute, AttributeType, Dataset, Declaration, Kind, Named, Values
@@ -145,15 +148,70 @@ def _examples(noun: str, attributes: Sequence[Attribute]) -> Iterator[str]:
 
 
 class TableDataset(Dataset):
-    """The shown members of a table's items, with the values of keywords and the titles as names."""
+    """The shown members of a table's items, with the values of keywords and the titles as names.
 
-    def __init__(self, table: tables.Declaration, items: Iterable[Item]) -> None:
-        self.declaration = build_vocabulary(table)
+    The items are ordered by id. Of those `before`, the same objects are not read again. `words` are those of the texts,
+    with the number of their items. `changed_names` are the names that were there before and no longer are, and those
+    that are there since; None without an earlier dataset, or if so much has changed that all was read.
+    """
+
+    def __init__(self, table: tables.Declaration, items: Iterable[Item], before: "TableDataset | None" = None) -> None:
+        self.declaration = before.declaration if before else build_vocabulary(table)
         self._table = table
         self._items = tuple(items)
         (kind,) = self.declaration.kinds
         self._texts = [each.name for each in kind.attributes if each.type == "text"]
-        self._keywords = [each.name for each in kind.attributes if each.type == "keyword"]
+        self.by_id = {str(item["id"]): item for item in self._items}
+        self.words: Counter[str] = Counter()
+        self.labels: Counter[str] = Counter()
+        self.value_counts: dict[str, Counter[Any]] = {
+            each.name: Counter() for each in kind.attributes if each.type == "keyword"
+        }
+        self.changed_names: tuple[list[Named], list[Named]] | None = None
+        gone = before.missing_in(self) if before else []
+        if before is None or len(gone) > MOST_CHANGED * len(before.by_id):
+            self._count(self._items, 1)
+            return
+        self.words, self.labels = before.words.copy(), before.labels.copy()
+        self.value_counts = {name: counts.copy() for name, counts in before.value_counts.items()}
+        new = self.missing_in(before)
+        self._count(gone, -1)
+        self._count(new, 1)
+        if self.rows_are_named == before.rows_are_named:
+            removed = [name for name in dict.fromkeys(before.names_of(gone)) if not self.has_name(name)]
+            added = [name for name in dict.fromkeys(self.names_of(new)) if not before.has_name(name)]
+            self.changed_names = removed, added
+
+    @property
+    def rows_are_named(self) -> bool:
+        """Whether a title is the name of its row: it is no other row's."""
+        return self._table.table.title in self._texts or len(self.labels) == len(self._items)
+
+    def missing_in(self, other: "TableDataset") -> list[Item]:
+        """The items that the other has not, or not as they are here."""
+        return [item for identity, item in self.by_id.items() if other.by_id.get(identity) is not item]
+
+    def names_of(self, items: Sequence[Item]) -> Iterator[Named]:
+        """The names in these items, which may repeat."""
+        for attribute in self._named_attributes():
+            values = (str(value) for item in items for value in self.values(ITEM, item, attribute))
+            yield from _names(attribute, ((value, value) for value in values))
+        if self.rows_are_named:
+            yield from _names("id", ((self.label(ITEM, item), str(item["id"])) for item in items))
+
+    def has_name(self, name: Named) -> bool:
+        """Whether this is the name of a value or of a row."""
+        if name.attribute != "id":
+            return name.value in self.value_counts[name.attribute]
+        item = self.by_id.get(str(name.value))
+        return item is not None and self.label(ITEM, item) == name.text
+
+    def _count(self, items: Sequence[Item], by: int) -> None:
+        for item in items:
+            _add(self.labels, (self.label(ITEM, item),), by)
+            _add(self.words, {word for name in self._texts for word in words_of(str(item.get(name) or ""))}, by)
+            for attribute, counts in self.value_counts.items():
+                _add(counts, set(self.values(ITEM, item, attribute)), by)
 
     def rows(self, kind: str) -> Sequence[Item]:
         return self._items
@@ -180,20 +238,16 @@ class TableDataset(Dataset):
         return text[:10] if field is not None and field.type == "date" else text
 
     def names(self) -> Iterator[Named]:
-        title = self._table.table.title
-        labels = [self.label(ITEM, item) for item in self._items]
-        # A title that is no other row's is the name of its row.
-        is_name = title in self._texts or len(set(labels)) == len(labels)
-        for attribute in self._keywords:
-            if is_name and attribute == title:
-                continue
-            values = {value: None for item in self._items for value in self.values(ITEM, item, attribute)}
-            for value in values:
-                if len(text := str(value)) <= LONGEST_NAME:
-                    yield Named(text, ITEM, attribute, text)
-        for item, label in zip(self._items, labels, strict=True) if is_name else ():
-            if len(label) <= LONGEST_NAME:
-                yield Named(label, ITEM, "id", str(item["id"]))
+        for attribute in self._named_attributes():
+            values = sorted(map(str, self.value_counts[attribute]))
+            yield from _names(attribute, ((value, value) for value in values))
+        if self.rows_are_named:
+            yield from _names("id", ((self.label(ITEM, item), str(item["id"])) for item in self._items))
+
+    def _named_attributes(self) -> list[str]:
+        """The attributes whose values are names."""
+        title = self._table.table.title if self.rows_are_named else ""
+        return [name for name in self.value_counts if name != title]
 
     def texts(self, kind: str) -> Mapping[str, str]:
         return {str(item["id"]): "\n".join(str(item.get(name) or "") for name in self._texts) for item in self._items}
@@ -202,6 +256,18 @@ class TableDataset(Dataset):
     def now(self) -> datetime | None:
         """Now, where the table has times."""
         return clock.now() if any(each.type == "time" for each in self.declaration.kinds[0].attributes) else None
+
+
+def _names(attribute: str, pairs: Iterable[tuple[str, str]]) -> Iterator[Named]:
+    """The texts with their values, without those that are too long to be written."""
+    return (Named(text, ITEM, attribute, value) for text, value in pairs if len(text) <= LONGEST_NAME)
+
+
+def _add(counts: Counter[Any], keys: Iterable[Any], by: int) -> None:
+    for key in keys:
+        counts[key] += by
+        if not counts[key]:
+            del counts[key]
 
 
 def understood_as(what: Sequence[tuple[str, str]]) -> dict[str, Any]:

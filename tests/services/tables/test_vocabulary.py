@@ -1,0 +1,114 @@
+"""The words of a table after changes are those of a table that is read anew, and only what changed is read."""
+
+import random
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tollhouse.services.tables.declaration import parse_declaration
+from tollhouse.services.tables.questions import table_engine
+
+TABLE = """
+title = "Books"
+description = "Books"
+licence = "CC0"
+source = "Tests"
+price_usd = "0.01"
+free_per_day = 1
+[table]
+file = "books.csv"
+format = "csv"
+id = "id"
+title = "{title}"
+[fields.author]
+type = "keyword"
+[fields.publisher]
+type = "keyword"
+[fields.topics]
+type = "list"
+[fields.name]
+type = "{kind}"
+[fields.pages]
+type = "integer"
+"""
+# Few words, so that names are parts of each other and stand for several things.
+WORDS = ("Grey", "Heron", "grey", "Press", "The", "of", "Water", "Average", "AB", "Pages")
+
+
+def declaration(title: str = "name", kind: str = "text"):
+    return parse_declaration(TABLE.format(title=title, kind=kind), Path("services/books.toml"))
+
+
+def book(chance: random.Random, number: int, words: tuple[str, ...] = WORDS) -> dict[str, Any]:
+    def some() -> str:
+        return " ".join(chance.choices(words, k=chance.randint(1, 3)))
+
+    item: dict[str, Any] = {"id": f"b{number:05}", "name": some(), "author": some(), "publisher": some()}
+    if chance.random() < 0.5:
+        del item["author"]
+    return item | {"topics": [some() for _ in range(chance.randint(0, 2))], "pages": chance.randint(1, 900)}
+
+
+def linked(engine, texts: list[str]):
+    return [(engine.linker.link(text), list(engine.linker.spellings(text))) for text in texts]
+
+
+@pytest.mark.parametrize(("title", "kind"), [("name", "text"), ("name", "keyword"), ("author", "text")])
+def test_words_after_changes_are_those_of_a_table_that_is_read_anew(title, kind):
+    chance, table = random.Random(7), declaration(title, kind)
+    items = {item["id"]: item for item in (book(chance, number) for number in range(40))}
+    engine = table_engine(table, list(items.values()))
+    was_followed = 0
+    for _ in range(6):
+        texts = [str(each) for item in items.values() for each in (item["name"], item.get("author"))]
+        for identity in chance.sample(sorted(items), 3):
+            del items[identity]
+        for number in chance.sample(range(60), 3):
+            items[f"b{number:05}"] = book(chance, number)
+        current = [items[identity] for identity in sorted(items)]
+        engine, anew = table_engine(table, current, engine), table_engine(table, current)
+        was_followed += engine.dataset.changed_names is not None
+        texts = chance.sample(texts, 8) + [str(item["name"]) for item in chance.sample(current, 8)]
+        texts += [f"{chance.choice(WORDS)}x average pages of {text} by publisher" for text in texts[:2]]
+        assert linked(engine, texts) == linked(anew, texts)
+        assert engine.linker.described == anew.linker.described
+        assert engine.dataset.words == anew.dataset.words
+        for text in texts[:2]:
+            assert engine.answer(f"how many books are by {text}?") == anew.answer(f"how many books are by {text}?")
+    assert was_followed > 3
+
+
+def test_engine_of_before_a_change_answers_as_before():
+    chance, table = random.Random(8), declaration()
+    items = [book(chance, number) for number in range(40)]
+    texts = [str(item["name"]) for item in items[:12]]
+    before = table_engine(table, items)
+    expected = linked(before, texts)
+    changed = [{**item, "name": "Something else"} if number < 8 else item for number, item in enumerate(items)]
+    after = table_engine(table, changed, before)
+    assert after.dataset.changed_names is not None
+    assert linked(table_engine(table, items, after), texts) == expected
+    assert linked(before, texts) == expected
+
+
+def test_change_of_a_row_is_not_work_for_the_others():
+    """Counted in calls of Python's functions."""
+    calls = []
+    for count in (500, 4_000):
+        chance, table = random.Random(9), declaration()
+        words = tuple(f"word{number}" for number in range(count))
+        items = [book(chance, number, words) for number in range(count)]
+        before = table_engine(table, items)
+        changed = [{**items[0], "name": "Something else"}, *items[1:]]
+        calls.append(0)
+
+        def count_call(_frame: object, event: str, _value: object) -> None:
+            calls[-1] += event == "call"
+
+        sys.setprofile(count_call)
+        after = table_engine(table, changed, before)
+        sys.setprofile(None)
+        assert after.dataset.changed_names is not None
+    assert calls[1] < 1.2 * calls[0], calls
