@@ -17,7 +17,6 @@ from tollhouse.catalogue.importers.formats import FORMATS, find_format
 from tollhouse.catalogue.importers.items import Context
 from tollhouse.catalogue.importers.mapping import Mapping, load_mapping
 from tollhouse.catalogue.importers.registry import Format
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.config.settings import Settings
 from tollhouse.services.mattress.import_rows import ATTRIBUTES, ImportedRow, Terms, rows_from_items
 from tollhouse.services.mattress.import_transaction import SERVICE, OnRows, import_products
@@ -25,6 +24,7 @@ from tollhouse.services.mattress.product import CURRENCY, Storefront
 from tollhouse.services.mattress.retailers import Retailer, load_retailers
 from tollhouse.services.mattress.service import open_catalogue
 from tollhouse.storage.database import Database
+from tollhouse.storage.spool import Spool
 
 Progress = Callable[[str], None]
 

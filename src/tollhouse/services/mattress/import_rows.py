@@ -9,11 +9,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.catalogue.importers.items import FeedItem, FeedItemError
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import is_url
 from tollhouse.services.mattress.attributes.derive import LONGEST_TEXT, declared_size, derive
 from tollhouse.services.mattress.attributes.lexicon import DerivedAttribute, ProductTexts
 from tollhouse.services.mattress.product import CURRENCY, MATTRESSES
+from tollhouse.storage.spool import Spool
 
 ATTRIBUTES = ("material", "firmness", "cooling", "sleep_positions")
 MAX_ID = 120

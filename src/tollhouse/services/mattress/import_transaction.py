@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from tollhouse import clock
 from tollhouse.catalogue.catalogue import Catalogue, Changes
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import is_url
 from tollhouse.catalogue.items import InvalidItem, Item, batches, prepare_item
 from tollhouse.services.mattress.import_rows import ImportedRow
@@ -26,6 +25,7 @@ from tollhouse.services.mattress.product import (
 )
 from tollhouse.services.mattress.retailers import Retailer
 from tollhouse.storage.database import Database
+from tollhouse.storage.spool import Spool
 from tollhouse.webhooks import outbox
 
 SERVICE = "mattress"

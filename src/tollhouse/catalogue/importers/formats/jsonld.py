@@ -21,9 +21,9 @@ from tollhouse.catalogue.importers.items import (
 )
 from tollhouse.catalogue.importers.json_text import Object, decode_lenient_json, json_parts, objects, text, texts
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import availability, feed_money
 from tollhouse.html_text import one_line
+from tollhouse.storage.spool import Spool
 
 _PRODUCTS = frozenset({"Product", "IndividualProduct", "SomeProducts", "ProductModel"})
 _GROUP = "ProductGroup"

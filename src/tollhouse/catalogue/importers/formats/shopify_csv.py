@@ -16,8 +16,8 @@ from tollhouse.catalogue.importers.formats.shopify import product_items
 from tollhouse.catalogue.importers.items import Context, FeedItem, StreamedItems, UnreadableFeed
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.tables import RefusedRow
+from tollhouse.storage.spool import Spool
 
 # By column, the other names it has had.
 _COLUMNS = {

@@ -19,9 +19,9 @@ from tollhouse.catalogue.importers.items import (
 )
 from tollhouse.catalogue.importers.json_text import Object, decode_json, document_parts, objects, text
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.values import availability, minor_units
 from tollhouse.html_text import one_line
+from tollhouse.storage.spool import Spool
 
 _PAGE_SIZE = 100
 _VARIATION = "variation"

@@ -26,10 +26,10 @@ from tollhouse.catalogue.importers.items import (
 )
 from tollhouse.catalogue.importers.mapping import plain_name
 from tollhouse.catalogue.importers.registry import Format, register
-from tollhouse.catalogue.importers.spool import Spool
 from tollhouse.catalogue.importers.tables import RefusedRow, Table
 from tollhouse.catalogue.importers.values import availability, feed_money
 from tollhouse.html_text import one_line
+from tollhouse.storage.spool import Spool
 
 _REQUIRED = ("type", "name", "regular price")
 _ATTRIBUTE = re.compile(r"attribute (\d+) name")
