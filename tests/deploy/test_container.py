@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.deploy.command import DEPLOY, ROOT, understood
+from tollhouse.cli.serve import STOP_WITHIN_SECONDS
 from tollhouse.config import settings
 from tollhouse.config.loader import from_environment
 from tollhouse.config.section import declarations
@@ -147,6 +148,18 @@ def test_example_environment_names_settings_only():
     named = re.findall(r"^#?(TOLLHOUSE_\w+)=(.*)$", text, re.MULTILINE)
     assert len(named) > 5
     assert {name for name, _ in named} <= NAMES
+    active = dict(re.findall(r"^(TOLLHOUSE_\w+)=(.+)$", text, re.MULTILINE))
+    assert settings.Settings(**from_environment(active, DECLARED)).agent_prefix == "example"
+
+
+def test_every_container_ends_after_its_requests_and_may_write_where_the_server_does(compose):
+    for name in OURS:
+        service = compose["services"][name]
+        assert int(service["stop_grace_period"].removesuffix("s")) > STOP_WITHIN_SECONDS
+        # SQLite and Python put temporary files in /tmp.
+        assert service["read_only"]
+        assert service["tmpfs"] == ["/tmp"]  # noqa: S108 - in a container
+        assert any(volume.endswith("/data") for volume in service["volumes"])
 
 
 def test_secrets_come_from_files_that_are_not_there(compose):
@@ -204,7 +217,9 @@ def test_kubernetes_runs_our_commands_with_settings_that_exist():
     objects = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text("utf-8")))
     assert {one["metadata"].get("namespace") for one in objects} == {"tollhouse"}
     named = {(one["kind"], one["metadata"]["name"]): one for one in objects}
-    assert set(named[("ConfigMap", "tollhouse")]["data"]) <= NAMES
+    data = named[("ConfigMap", "tollhouse")]["data"]
+    assert set(data) <= NAMES
+    assert settings.Settings(**from_environment(data, DECLARED)).trusted_networks()
     for name, ends in (("server", {"worker": False}), ("worker", {})):
         pod = named[("Deployment", name)]["spec"]["template"]
         [container] = pod["spec"]["containers"]
@@ -214,6 +229,19 @@ def test_kubernetes_runs_our_commands_with_settings_that_exist():
         assert {each["name"] for each in container["volumeMounts"]} == {each["name"] for each in pod["spec"]["volumes"]}
         assert named[("Deployment", name)]["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
         assert pod["spec"]["securityContext"]["runAsUser"] == int(steps("USER")[0])
+        assert {each["mountPath"] for each in container["volumeMounts"]} == {"/data", "/tmp"}  # noqa: S108 - as above
+        assert all(("ConfigMap", each["configMapRef"]["name"]) in named for each in container["envFrom"][:1])
+        before_stop = container.get("lifecycle", {"preStop": {"sleep": {"seconds": 0}}})["preStop"]["sleep"]["seconds"]
+        assert pod["spec"]["terminationGracePeriodSeconds"] > STOP_WITHIN_SECONDS + before_stop
     server = named[("Deployment", "server")]["spec"]["template"]
     assert named[("Service", "tollhouse")]["spec"]["selector"] == server["metadata"]["labels"]
     assert server["spec"]["containers"][0]["ports"] == [{"name": "http", "containerPort": 8000}]
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert server["spec"]["containers"][0][probe]["httpGet"] == {"path": "/llms.txt", "port": "http"}
+    [rule] = named[("Ingress", "tollhouse")]["spec"]["rules"]
+    assert rule["http"]["paths"][0]["backend"]["service"] == {"name": "tollhouse", "port": {"name": "http"}}
+    assert [port["name"] for port in named[("Service", "tollhouse")]["spec"]["ports"]] == ["http"]
+    assert named[("PodDisruptionBudget", "server")]["spec"]["selector"]["matchLabels"] == server["metadata"]["labels"]
+    scaled = named[("HorizontalPodAutoscaler", "server")]["spec"]
+    assert (scaled["scaleTargetRef"]["kind"], scaled["scaleTargetRef"]["name"]) in named
+    assert scaled["minReplicas"] == named[("Deployment", "server")]["spec"]["replicas"]
