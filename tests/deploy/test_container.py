@@ -133,6 +133,7 @@ def test_server_leaves_the_work_to_the_worker(compose):
 @pytest.mark.parametrize("name", OURS)
 def test_environment_names_settings_only(name, compose):
     service = compose["services"][name]
+    assert service["environment"].pop("SQLITE_TMPDIR") == "/data"
     assert set(service["environment"]) <= NAMES
     found = from_environment(service["environment"], DECLARED)
     assert settings.Settings(**found).trusted_networks()

@@ -3,7 +3,8 @@
 import sqlite3
 import weakref
 from collections.abc import Collection, Iterator
-from typing import TypeVar
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -13,7 +14,8 @@ T = TypeVar("T")
 class Spool(Collection[T]):
     """Values with a key each, which repeats or not. SQLite removes the file with the object, and holds 2 MB in memory.
 
-    Iterates the values in the order in which they were added. For one thread at a time.
+    Iterates the values in the order in which they were added. For one thread at a time. Every method raises OSError
+    where the file cannot be written or read.
     """
 
     def __init__(self, kind: type[T]) -> None:
@@ -30,19 +32,20 @@ class Spool(Collection[T]):
 
     def add(self, key: str, value: T) -> None:
         row = key, msgspec.json.encode(value)
-        self._database.execute("INSERT INTO value (key, content) VALUES (?, ?)", row)
+        with _file_errors():
+            self._database.execute("INSERT INTO value (key, content) VALUES (?, ?)", row)
         self._count += 1
 
     def get(self, key: str) -> T | None:
         """The newest value with this key."""
         query = "SELECT content FROM value WHERE key = ? ORDER BY place DESC LIMIT 1"
-        row = self._database.execute(query, (key,)).fetchone()
-        return self._decoder.decode(row[0]) if row else None
+        content = self._first(query, key)
+        return None if content is None else self._decoder.decode(content)
 
     def has(self, key: str) -> bool:
         """Whether there is a value with this key."""
         query = "SELECT 1 FROM value WHERE key = ? LIMIT 1"
-        return self._database.execute(query, (key,)).fetchone() is not None
+        return self._first(query, key) is not None
 
     def __contains__(self, value: object) -> bool:
         return any(each == value for each in self)
@@ -55,8 +58,24 @@ class Spool(Collection[T]):
 
     def groups(self) -> Iterator[list[T]]:
         """The values of each key, in the order in which the keys were added first."""
-        for (key,) in self._database.execute("SELECT key FROM value GROUP BY key ORDER BY MIN(place)"):
+        for key in self._column("SELECT key FROM value GROUP BY key ORDER BY MIN(place)"):
             yield list(self._values("SELECT content FROM value WHERE key = ? ORDER BY place", key))
 
     def _values(self, query: str, *parameters: str) -> Iterator[T]:
-        return (self._decoder.decode(content) for (content,) in self._database.execute(query, parameters))
+        return map(self._decoder.decode, self._column(query, *parameters))
+
+    def _first(self, query: str, *parameters: str) -> Any:
+        return next(self._column(query, *parameters), None)
+
+    def _column(self, query: str, *parameters: str) -> Iterator[Any]:
+        with _file_errors():
+            for (value,) in self._database.execute(query, parameters):
+                yield value
+
+
+@contextmanager
+def _file_errors() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise OSError(f"the temporary file cannot be used: {error}") from None

@@ -153,7 +153,10 @@ def test_orders_in_a_headline_are_quoted_as_data(recorded):
 @pytest.mark.parametrize(
     ("question", "names"),
     [
-        ("Which countries had protests but no battle?", {"Belarus", "Thailand", "Peru", "United Kingdom", "United States"}),
+        (
+            "Which countries had protests but no battle?",
+            {"Belarus", "Thailand", "Peru", "United Kingdom", "United States"},
+        ),
         ("countries with both battles and protests", {"Bangladesh", "Nigeria", "Western Sahara"}),
     ],
 )
