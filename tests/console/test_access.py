@@ -123,7 +123,7 @@ def test_stranger_takes_a_view_as_api_with_a_key_made_there_and_every_program_ru
         assert answers[0] == answers[1]
         assert outcomes["TypeScript"]
         assert "th_live_" not in drawer.inner_text()
-    visitor.check_both_layouts()
+    visitor.check_load()
 
 
 def test_arguments_of_a_tool_are_what_builds_the_same_request():

@@ -42,7 +42,7 @@ def test_stranger_sees_the_map_and_the_stories_without_a_key(visit, feeds, width
     assert "18%" in page.locator(".board-as-of").inner_text()
     assert page.evaluate(SHIFT) <= MOST_SHIFT
     assert page.evaluate(BYTES) <= MOST_BYTES
-    visitor.check()
+    visitor.check_load()
 
 
 def test_citation_opens_in_place_and_leads_to_its_story(visit):
@@ -80,7 +80,7 @@ def test_filters_stand_in_the_address_with_counts_under_the_others(visit, feeds)
     page.get_by_role("link", name="Events", exact=True).click()
     events = feeds.get("/feeds/events", params={"category": "Battles", "limit": 25}).json()["events"]
     expect(page.locator("#board .board-list a.title")).to_have_text([one["title"] for one in events])
-    visitor.check_both_layouts()
+    visitor.check_load()
 
 
 def test_mistyped_filter_stays_a_filter_with_the_reason_beside_it(visit):
@@ -172,7 +172,7 @@ def test_countries_and_density_are_links_and_a_country_is_chosen_on_the_map(visi
     expect(page.locator(".board-count")).to_contain_text(f"{total(feeds, country='Australia')} events")
     page.get_by_role("link", name="Density", exact=True).click()
     expect(page).to_have_url(re.compile("map=density"))
-    visitor.check()
+    visitor.check_load()
 
 
 def test_stories_are_walked_with_j_and_k_and_help_opens(visit):
@@ -209,7 +209,7 @@ def test_stranger_takes_the_view_as_a_call_and_gets_the_same_data(visit, server)
     assert path, program
     with server.client(made) as client:
         assert str(client.get(path[1]).json()["total"]) == shown
-    visitor.check()
+    visitor.check_load()
 
 
 def test_server_without_a_budget_for_readers_takes_a_key_on_the_map(visit, start_server):

@@ -1,4 +1,4 @@
-"""What a reader of the guide does: search, and run its samples as they are printed."""
+"""What a reader of the guide does: search, copy its samples, and run them as they are printed."""
 
 import json
 import re
@@ -37,7 +37,7 @@ def test_agent_developer_runs_each_quick_start_as_printed(visit, start_server, t
     curl = page.locator("section[aria-labelledby=listStories] .snippet code").first.text_content()
     (answer,) = gone_through(script([PrintedBlock("sh", f"{setup}\n{curl}", "")], tmp_path), tmp_path)
     assert json.loads(answer)["stories"]
-    visitor.check()
+    visitor.check_load()
     server.stop()
 
 
@@ -47,7 +47,7 @@ def test_samples_show_the_address_at_which_the_reader_found_the_server(visit, se
     page = visitor.page
     assert page.locator("pre code").first.text_content().startswith(f"curl -sS --fail-with-body {server.root}/llms.txt")
     assert page.locator(".snippet button", has_text="Copy").count() == page.locator(".snippet").count()
-    visitor.check_both_layouts()
+    visitor.check_load()
 
 
 def test_reader_finds_a_section_by_its_words(visit, server):
@@ -76,3 +76,41 @@ def test_reader_finds_a_section_by_its_words(visit, server):
     page.get_by_role("link", name=re.compile("^Next")).click()
     page.wait_for_url(re.compile(r"/guide/[^#]+$"))
     assert httpx2.get(page.url).status_code == 200
+
+
+def test_reader_goes_from_the_front_page_to_an_operation_and_copies_its_sample(visit):
+    visitor = visit()
+    page = visitor.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    visitor.open("/")
+    page.get_by_role("navigation", name="Pages").get_by_role("link", name="Docs").click()
+    page.get_by_role("link", name="infra", exact=True).click()
+    page.get_by_role("navigation", name="On this page").get_by_role(
+        "link", name="List what fails without a company or country"
+    ).click()
+    assert page.url.endswith("/guide/reference/infra#listChokepoints")
+    section = page.locator("section[aria-labelledby=listChokepoints]")
+    section.get_by_text("Python", exact=True).click()
+    sample = section.locator("details[open] code", has_text="import requests")
+    assert "/api/chokepoints?country=Taiwan" in sample.inner_text()
+    section.locator(".snippet", has_text="import requests").get_by_role("button").click()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("import os")
+    section.locator("summary", has_text="Problems").click()
+    section.get_by_role("link", name="invalid-parameter").click()
+    assert page.url.endswith("/problems/invalid-parameter")
+    visitor.check_load()
+
+
+def test_page_can_be_read_without_scripts(browser, server):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{server.root}/guide/settings")
+    assert page.get_by_role("heading", name="Settings").is_visible()
+    assert not page.get_by_text("These pages need JavaScript").is_visible()
+    page.get_by_label("Search the guide").fill("quota exceeded")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="quota-exceeded").click()
+    assert page.url.endswith("/guide/problems#quota-exceeded")
+    page.goto(f"{server.root}/guide/search?q=zyzzyva")
+    assert page.get_by_text("No section of the guide has these words.").is_visible()
+    context.close()

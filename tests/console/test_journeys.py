@@ -48,14 +48,6 @@ def test_invalid_email_shows_the_servers_error(visit):
     assert visitor.violations() == []
 
 
-def test_stranger_sees_the_map_without_a_key(visit):
-    visitor = visit()
-    visitor.open("/board")
-    page = visitor.page
-    page.locator("#board a.title").first.wait_for()
-    visitor.check()
-
-
 def test_reading_uses_no_plan_no_allowance_and_renews_its_visit_once_by_itself(visit, server):
     made = server.new_key("frugal@example.org")["api_key"]
     visitor = visit()
@@ -65,7 +57,7 @@ def test_reading_uses_no_plan_no_allowance_and_renews_its_visit_once_by_itself(v
     page.on("response", lambda answer: remaining.append(int(answer.headers.get("x-ratelimit-remaining", 0))))
     visitor.open("/board")
     page.locator("#board a.title").first.wait_for()
-    visitor.check()
+    visitor.check_load()
     page.get_by_role("link", name="Brief", exact=True).click()
     page.get_by_role("heading", name="Capability gaps").wait_for()
     assert server.used(made)["day"]["used"] == 0
@@ -113,13 +105,13 @@ def test_operator_logs_in_with_the_token_and_out_again(visit, server):
     page.get_by_role("button", name="Log in").click()
     page.get_by_role("button", name="Verify now").click()
     page.get_by_text("✓ balanced").wait_for()
-    visitor.check_both_layouts()
+    visitor.check()
     assert page.evaluate("document.cookie + JSON.stringify(sessionStorage)") == "{}"
     visitor.open("/operator")
     page.get_by_role("button", name="Log out").click()
     page.get_by_label("Operator token").wait_for()
     assert not page.get_by_role("heading", name="Revenue").is_visible()
-    visitor.check()
+    visitor.check_load()
 
 
 def test_wrong_operator_token_is_refused_in_words(visit):

@@ -11,7 +11,7 @@ PAGES = (
     "/studio-catalogue", "/status", "/operator", "/problems/rate-limited", "/ask", "/alerts", "/wallet",
     "/tables", "/tables/books", "/tables/books?q=ka&sort=-price", "/tables/books/row?id=978-0000007",
     "/tables/books?_view=chart", "/tables/odd",
-    "/guide", "/guide/webhooks", "/guide/reference/studio",
+    "/guide", "/guide/settings", "/guide/reference/mattress",
 )  # fmt: skip
 WITHOUT_KEY = {"/keys": "Existing key", "/alerts": "Existing key", "/ask": "Your question"}
 

@@ -456,4 +456,4 @@ def test_operator_finds_yesterdays_revenue_and_a_failed_webhook(visit, weeks_ser
     lines = started.value.path().read_text().splitlines()
     assert lines[0] == "time,id,kind,from,to,amount_usd,state,memo"
     assert any("call-1," in line and line.endswith("revenue,0.01,posted,") for line in lines)
-    visitor.check_both_layouts()
+    visitor.check_load()

@@ -29,7 +29,7 @@ def test_story_leads_to_its_event_its_names_and_back(visit, feeds):
     expect(drawer.locator(".reasons")).to_contain_text(detail["reasons"]["significance"])
     for other in detail["related_stories"]:
         expect(drawer.locator("a.title", has_text=other["title"])).to_be_visible()
-    visitor.check_both_layouts()
+    visitor.check_load()
     drawer.locator("a.title", has_text=detail["events"][0]["title"]).click()
     expect(drawer.get_by_role("heading", level=2)).to_have_text(detail["events"][0]["title"])
     expect(page).to_have_url(re.compile("event=conflict_"))
@@ -56,7 +56,7 @@ def test_event_shows_every_figure_of_deaths_with_its_sources_and_the_stored_reas
     for name, reason in detail["provenance"]["reasons"].items():
         if name != "fatalities":
             expect(drawer.locator(".reasons dd").filter(has_text=reason).first).to_be_visible()
-    visitor.check_both_layouts()
+    visitor.check_load()
 
 
 def test_entity_shows_when_and_with_whom_it_was_named_and_what_was_not_read(visit, feeds):
@@ -77,7 +77,7 @@ def test_entity_shows_when_and_with_whom_it_was_named_and_what_was_not_read(visi
     assert cells == ["not known" if hour["mentions"] is None else str(hour["mentions"]) for hour in timeline["hours"]]
     unread = sum(hour["mentions"] is None for hour in timeline["hours"])
     assert f"Of the {unread} shaded hours nothing was read" in drawer.inner_text()
-    visitor.check_both_layouts()
+    visitor.check_load()
     first = drawer.locator(".together tbody tr").first
     name = first.get_by_role("link").inner_text()
     first.get_by_role("link").click()
@@ -96,7 +96,7 @@ def test_id_that_is_not_here_says_so_and_one_that_was_merged_says_into_what(visi
     visitor.page.route("**/feeds/stories/story_00000000000000aa", lambda route: route.fulfill(json=detail))
     visitor.open("/board?story=story_00000000000000aa")
     expect(drawer.get_by_role("status")).to_contain_text("story_00000000000000aa was merged into this one")
-    visitor.check()
+    visitor.check_load()
 
 
 def test_lists_keep_a_filter_that_is_refused_and_grow_page_by_page(visit, feeds):
@@ -117,13 +117,13 @@ def test_lists_keep_a_filter_that_is_refused_and_grow_page_by_page(visit, feeds)
     expect(rows).to_have_count(50)
     page.get_by_role("button", name="Show more").click()
     expect(rows).to_have_count(100)
-    visitor.check_both_layouts()
+    visitor.check_load()
     visitor.open("/board?view=entities&type=person")
     everyone = feeds.get("/feeds/entities", params={"limit": 100, "type": "person"}).json()["entities"]
     expect(page.locator(".entities tbody tr")).to_have_count(len(everyone))
     page.get_by_label("Type", exact=True).select_option("platform")
     expect(page).to_have_url(re.compile("type=platform"))
-    visitor.check_both_layouts()
+    visitor.check_load()
 
 
 def test_brief_states_the_source_of_each_figure_and_prints_them_all(visit, feeds):
@@ -146,7 +146,7 @@ def test_brief_states_the_source_of_each_figure_and_prints_them_all(visit, feeds
     drawer = page.get_by_role("dialog")
     expect(drawer.locator(".notes li")).to_have_text(production["programs"][0]["source"])
     page.keyboard.press("Escape")
-    visitor.check_both_layouts()
+    visitor.check_load()
     page.set_viewport_size({"width": 674, "height": 900})
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
@@ -169,7 +169,7 @@ def test_stranger_asks_opens_a_source_in_place_and_goes_on_with_a_suggestion(vis
     bars = turn.locator(".figures-of-answer .bars li")
     expect(bars).to_have_count(4)
     assert "Political" in bars.first.inner_text()
-    visitor.check_both_layouts()
+    visitor.check_load()
     turn.locator(".cite").first.click()
     expect(page).to_have_url(re.compile(r"/ask\?event=conflict_"))
     drawer = page.get_by_role("dialog")
@@ -217,7 +217,7 @@ def test_headline_that_looks_like_markup_stays_text(visit):
     visitor.page.get_by_role("dialog").get_by_text("<img src=x onerror=alert(1)>").first.wait_for()
     assert visitor.page.locator("dialog img, #stories img").count() == 0
     assert visitor.page.locator("dialog a[href^=javascript]").count() == 0
-    visitor.check()
+    visitor.check_load()
 
 
 def _hostile() -> dict[str, object]:

@@ -134,7 +134,7 @@ def test_suggestions_narrow_to_a_filter_and_open_a_product_with_its_prices(visit
     drawer.locator("h3", has_text="Sizes and shops").wait_for()
     drawer.get_by_role("button", name="Close").click()
     expect(page).not_to_have_url(re.compile("product="))
-    visitor.check()
+    visitor.check_load()
 
 
 def test_filters_read_from_a_text_are_shown_and_each_can_be_removed(visit):
@@ -166,7 +166,7 @@ def test_filters_read_from_a_text_are_shown_and_each_can_be_removed(visit):
     page.go_back()
     visitor.settle()
     assert chips.locator("b").count() == 3
-    visitor.check()
+    visitor.check_load()
 
 
 def test_mistyped_filters_stay_with_a_message_and_the_others_apply(visit):
@@ -191,7 +191,7 @@ def test_mistyped_filters_stay_with_a_message_and_the_others_apply(visit):
     visitor.open("/mattresses?compare=nobody.nothing,coastal-kip.wattlerest-cove-queen")
     assert "nobody.nothing" in page.get_by_role("alert").inner_text()
     assert page.get_by_role("columnheader").count() == 1
-    visitor.check()
+    visitor.check_load()
 
 
 def test_used_up_budget_is_explained(visit, start_server):

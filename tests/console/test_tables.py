@@ -70,7 +70,7 @@ def test_person_sorts_and_filters_the_grid_by_mouse_and_keyboard_and_takes_the_r
     assert having["total"] >= 1
     assert names(page) == [item["book_title"] for item in having["items"]]
     assert all(word in item["author"] for item in having["items"])
-    visitor.check()
+    visitor.check_load()
     page.get_by_text("Download").click()
     with page.expect_download() as download:
         page.get_by_role("link", name="NDJSON").click()
@@ -104,7 +104,7 @@ def test_pages_and_columns_are_in_the_address_and_a_row_has_neighbours_and_a_way
     assert "CC0-1.0" in page.locator("#row").inner_text()
     similar = httpx2.get(f"{server.root}/books/api/items/{expected[1]['id']}/similar?limit=6").json()["items"]
     assert names(page) == [item["book_title"] for item in similar]
-    visitor.check()
+    visitor.check_load()
     page.get_by_role("link", name=expected[2]["book_title"]).first.click()
     page.get_by_text("103 of 300").wait_for()
     assert page.locator("h1").inner_text() == expected[2]["book_title"]
@@ -175,7 +175,7 @@ def test_chart_counts_rows_by_a_number_a_date_and_a_value_under_the_filters(visi
     prices = httpx2.get(f"{server.root}/books/api/histogram/price?shelf=cellar").json()
     shown = page.locator("#chart-view table tbody tr td:last-child").all_inner_texts()
     assert [int(text) for text in shown] == [bar["count"] for bar in prices["bars"]]
-    visitor.check()
+    visitor.check_load()
     page.get_by_label("Rows by", exact=True).select_option("Subjects")
     visitor.settle()
     page.locator("#chart-view .bars button").first.click()

@@ -52,7 +52,7 @@ def test_researcher_knocks_out_a_company_and_takes_the_result_along(visit, serve
     graph = nx.parse_graphml(_download(page, "GraphML"), force_multigraph=True)
     assert set(graph) == stopped
     assert graph.number_of_edges() == len(saved["edges"]) > 0
-    visitor.check()
+    visitor.check_load()
 
     # Without motion, the end stands there at once.
     page.emulate_media(reduced_motion="reduce")
