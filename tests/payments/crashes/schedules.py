@@ -418,14 +418,15 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def main() -> int:
+def main(words: Sequence[str] | None = None) -> None:
+    """Play schedules. Exit with 1 if something is wrong with the money of one."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--seeds", type=int, default=20)
     arguments.add_argument("--first", type=int, default=1)
     arguments.add_argument("--seconds", type=float, default=1e9, help="stop after the schedule that is playing then")
     arguments.add_argument("--postgres", action="store_true")
     arguments.add_argument("--mutant", choices=sorted(MUTANTS), default="", help="play until it is found")
-    chosen = arguments.parse_args()
+    chosen = arguments.parse_args(words)
     warm_up()
     folder = Path(tempfile.mkdtemp(prefix="tollhouse-schedules-"))
     begun, places, schedules, failed, deaths = time.monotonic(), Counter[str](), 0, 0, 0
@@ -447,8 +448,9 @@ def main() -> int:
         f"upstream, {failed} with something wrong, "
         f"{schedules / minutes:.0f} a minute\n{dict(places.most_common())}\n"
     )
-    return int(failed > 0)
+    sys.stdout.flush()
+    sys.exit(int(failed > 0))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,18 +2,19 @@
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.payments.crashes.schedules import main
+from tests.servers.processes import run
 
 ROOT = Path(__file__).parents[3]
 SECONDS = 300.0
 
 
 def play(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.payments.crashes.schedules", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return run(main, arguments, cwd=ROOT, timeout=SECONDS)
 
 
 @pytest.mark.parametrize("database", [(), ("--postgres",)], ids=["sqlite", "postgres"])
