@@ -281,7 +281,7 @@ async def stored_window(database, events):
     return sorted(window, key=lambda entry: entry_position(entry, "significance")), previous
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 async def test_served_windows_are_those_of_a_process_that_just_started(database, seed, tmp_path):
     chance, slot = random.Random(seed), BEGIN
     publisher = Publisher(database, retention_days=1)
