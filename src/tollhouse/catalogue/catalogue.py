@@ -26,8 +26,8 @@ from tollhouse.catalogue.items import (
 from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult, Suggestion
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
-from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.periodic import repeat
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("catalogue")
@@ -265,12 +265,7 @@ class Catalogue:
     async def follow(self) -> None:
         """Refresh the index periodically until cancelled; then let another process write it."""
         try:
-            while True:
-                try:
-                    await self.refresh()
-                except Problem as problem:
-                    log.warning("catalogue not refreshed", catalogue=self.name, detail=problem.detail)
-                await asyncio.sleep(REFRESH_SECONDS)
+            await repeat(self.refresh, REFRESH_SECONDS, log.bind(catalogue=self.name), "catalogue not refreshed")
         finally:
             self.close()
 

@@ -1,6 +1,5 @@
 """Deposits: USDC sent from a wallet to the treasury, confirmed on the chain, credited once and monitored."""
 
-import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -35,6 +34,7 @@ from tollhouse.payments.deposits.ledger import (
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, IdTakenError, Transfer, agent_account
 from tollhouse.payments.reorganisation import POLL_SECONDS, ChainView, ReorganisationMonitor, check_chain_id
+from tollhouse.periodic import repeat
 
 
 class DepositMonitor(ReorganisationMonitor[Credit]):
@@ -197,12 +197,7 @@ class Deposits:
     async def monitor(self) -> None:
         """Run forever: reverse deposits that reorganisations removed, and credit them again once mined again."""
         monitor = DepositMonitor(self._nodes, self._ledger, self._terms)
-        while True:
-            try:
-                await monitor.poll()
-            except Problem as problem:
-                log.warning("deposit monitoring failed", error=problem.code)
-            await asyncio.sleep(POLL_SECONDS)
+        await repeat(monitor.poll, POLL_SECONDS, log, "deposit monitoring failed")
 
     async def reconcile(self) -> Reconciliation:
         """Compare the ledger's deposits with the chain. Raises ChainUnavailable."""

@@ -49,6 +49,7 @@ from tollhouse.payments.x402.verification import (
     check_validity,
     match_requirement,
 )
+from tollhouse.periodic import repeat
 from tollhouse.storage.database import Database
 
 __all__ = ["X402", "Claimed", "PaidResponse", "SettledPayment", "Terms"]
@@ -236,12 +237,7 @@ class X402:
     async def monitor(self) -> None:
         """Run forever: reverse payments that reorganisations removed, and enter them again once mined again."""
         monitor = PaymentMonitor(self._chain, self._ledger, self._terms.chain_id, Attempts(self._database))
-        while True:
-            try:
-                await monitor.poll()
-            except Problem as problem:
-                log.warning("payment monitoring failed", code=problem.code)
-            await asyncio.sleep(MONITOR_SECONDS)
+        await repeat(monitor.poll, MONITOR_SECONDS, log, "payment monitoring failed")
 
     async def recover(self) -> None:
         """Release the claims of processes that are gone, and resolve the payments they were settling, once."""
@@ -253,12 +249,7 @@ class X402:
 
     async def run_recovery(self) -> None:
         """Recover every two seconds."""
-        while True:
-            try:
-                await self.recover()
-            except Problem as problem:
-                log.warning("payment recovery failed", code=problem.code)
-            await asyncio.sleep(ROUND_SECONDS)
+        await repeat(self.recover, ROUND_SECONDS, log, "payment recovery failed")
 
     async def run_retention(self) -> None:
         """Delete stored responses after their time to live, each minute, and old payments each hour. See retention."""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from tollhouse.catalogue.catalogue import REFRESH_SECONDS, Catalogue
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.periodic import repeat
 from tollhouse.services.tables.loader import TableLoader
 from tollhouse.services.tables.questions import TableQuestions
 from tollhouse.services.tables.store import LoadStatus
@@ -102,12 +103,7 @@ class Readiness:
         try:
             if self._updating is not None:
                 await self._updating
-            while True:
-                try:
-                    await self.update()
-                except Problem as problem:
-                    log.warning("table not refreshed", detail=problem.detail)
-                await asyncio.sleep(REFRESH_SECONDS)
+            await repeat(self.update, REFRESH_SECONDS, log, "table not refreshed")
         finally:
             for task in tasks:
                 task.cancel()

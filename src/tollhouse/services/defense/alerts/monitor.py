@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from tollhouse import clock, failpoints
 from tollhouse.config.settings import Recorded
-from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.periodic import repeat
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
 from tollhouse.services.defense.alerts.aggregates import EventSample, build_sample, to_minute
@@ -106,12 +106,7 @@ class AlertMonitor:
         self._not_before: dict[str, float] = {}
 
     async def run(self) -> None:
-        while True:
-            try:
-                await self.run_once()
-            except Problem as problem:
-                log.warning("alert evaluation failed", detail=problem.detail)
-            await asyncio.sleep(POLL_SECONDS)
+        await repeat(self.run_once, POLL_SECONDS, log, "alert evaluation failed")
 
     async def run_once(self, now: float | None = None) -> int:
         """Evaluate what changed since the last run and send the notifications due at `now`; returns their number."""

@@ -18,6 +18,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Example, Request, Response
 from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
+from tollhouse.periodic import repeat
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.live_events import WHOLE
 from tollhouse.services.defense.events.event import (
@@ -338,12 +339,7 @@ class EventsFeed:
     async def follow(self) -> None:
         """Keep the window at the newest stored revision until cancelled; then another process may write the index."""
         try:
-            while True:
-                try:
-                    await self.refresh()
-                except Problem as problem:
-                    log.warning("events refresh failed", detail=problem.detail)
-                await asyncio.sleep(REFRESH_SECONDS)
+            await repeat(self.refresh, REFRESH_SECONDS, log, "events refresh failed")
         finally:
             self._index.close()
 

@@ -16,6 +16,7 @@ from msgspec.structs import asdict, replace
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request
 from tollhouse.logs import logger
+from tollhouse.periodic import repeat
 from tollhouse.services.defense.entities.mention import EntityType
 from tollhouse.services.defense.events.event import (
     WINDOW_HOURS,
@@ -380,12 +381,7 @@ class NewsFeeds:
 
     async def follow(self) -> None:
         """Keep the window at the newest stored revision, until cancelled."""
-        while True:
-            try:
-                await self.refresh()
-            except Problem as problem:
-                log.warning("news not refreshed", detail=problem.detail)
-            await asyncio.sleep(CHECK_SECONDS)
+        await repeat(self.refresh, CHECK_SECONDS, log, "news not refreshed")
 
     async def refresh(self) -> None:
         """Read what changed in the store; follow the events feed to another source mode or time."""

@@ -1,0 +1,17 @@
+"""Work that a process does again and again while it runs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tollhouse.errors import Problem
+
+
+async def repeat(work: Callable[[], Awaitable[object]], every_seconds: float, log: Any, failure: str) -> None:
+    """Do work, and again that many seconds after its end, until cancelled. A Problem of it is logged as a warning."""
+    while True:
+        try:
+            await work()
+        except Problem as problem:
+            log.warning(failure, code=problem.code, detail=problem.detail)
+        await asyncio.sleep(every_seconds)
