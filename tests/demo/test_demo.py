@@ -23,7 +23,7 @@ CHAPTERS = (
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory):
-    program = Program(["demo", "--no-open"], tmp_path_factory.mktemp("demo"), {})
+    program = Program(["demo", "--no-open"], tmp_path_factory.mktemp("demo"), {}, limits="")
     poll(lambda: "reference " in program.told() or program.process.poll() is not None, 120)
     yield program
     program.kill()

@@ -57,14 +57,17 @@ def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
 
 
 class Program:
-    """A long-running command in a process group of its own. `limits` are commands for the shell that starts it."""
+    """A long-running command in a process group of its own.
+
+    With `limits`, commands for the shell that starts it, it is the installed program; otherwise a forked process.
+    """
 
     def __init__(
         self,
         arguments: list[object],
         home: Path,
         settings: dict[str, object],
-        limits: str = "",
+        limits: str | None = None,
     ) -> None:
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
@@ -74,6 +77,8 @@ class Program:
         self.process = self._start([str(argument) for argument in arguments], environment(**settings))
 
     def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
+        if self._limits is None:
+            return start_command(words, self.home, variables, self.log)
         with self.log.open("ab") as log:
             return subprocess.Popen(
                 ["sh", "-c", f'{self._limits}exec "$@"', "sh", PROGRAM, *words],
@@ -128,14 +133,14 @@ class Program:
 
 
 class Server(Program):
-    """`tollhouse serve`, waited for. With `limits` it is the installed program."""
+    """`tollhouse serve`, waited for."""
 
     def __init__(
         self,
         home: Path,
         *arguments: object,
         port: int = 0,
-        limits: str = "",
+        limits: str | None = None,
         **settings: object,
     ) -> None:
         self.port = port or free_port()
@@ -146,11 +151,6 @@ class Server(Program):
         command = ["serve", *arguments, "--port", self.port, "--data-dir", self.data_dir]
         super().__init__(command, home, settings, limits)
         self._wait_until_healthy()
-
-    def _start(self, words: list[str], variables: dict[str, str]) -> subprocess.Popen[bytes] | ForkedProcess:
-        if self._limits:
-            return super()._start(words, variables)
-        return start_command(words, self.home, variables, self.log)
 
     def client(self, key: str = "", **options: Any) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {key}"} if key else {}
