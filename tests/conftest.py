@@ -54,7 +54,10 @@ LONG = (
 
 def pytest_configure(config: pytest.Config) -> None:
     # Logs go to the standard output that a test captures: an application inside a test does not configure them.
-    structlog.configure(**structlog.get_config())
+    # A traceback with the values of variables, as structlog prints by default, would take a second of processor time.
+    *processors, _ = structlog.get_config()["processors"]
+    renderer = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*processors, renderer])
     if "PYTEST_XDIST_WORKER" not in os.environ:
         shared.open_folder()
 
