@@ -53,6 +53,11 @@ from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
         ("Footage of slide that killed six guides released", 6),
         ("Gang's leader convicted of 11 murders", 11),
         ("Parents, 3 sons dead in house fire", 5),
+        ("Pair of climbers found dead below ridge", 2),
+        ("Strike kills at least 17 as envoy visits", 17),
+        ("Deaths of 4 boys, 1 man on lake investigated", 5),
+        ("Man suspected of killing 5 farmers arrested in Klow", 5),
+        ("What we know so far about family of 4 found dead", 4),
     ],
 )
 def test_number_of_killed_is_read(title, killed):
@@ -88,6 +93,13 @@ def test_number_of_killed_is_read(title, killed):
         "Dancer found dead at 31",
         "Man held in fatal St. Mary stabbing of neighbour",
         "Court told of murder of saddam s aide",
+        "Rebels kill abducted midwife",
+        "Rebels kill aid worker abducted in March",
+        "Vice principal killed by driver in crash",
+        "Jessica Lindqvist murder case before court",
+        "Details emerge of man whose body was dumped",
+        "Teenager charged with murder in stabbing of girl",
+        "Arrest in singer's 1996 killing",
     ],
 )
 def test_one_person_without_a_number_is_one(title):
@@ -137,6 +149,13 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Cousin held for family's murder",
         "Dengue outbreak: 14 deaths as hospitals fill",
         "Witness says she thought he had died in crash",
+        "A child dies every five seconds",
+        "Child deaths cut by half",
+        "Anna Lund dead",
+        "Minister Halden dies at clinic",
+        "Two held over chat about killing minister",
+        "Police probe killing of seven puppies",
+        "Sydney murder trial begins",
     ],
 )
 def test_number_is_not_invented(title):
@@ -160,6 +179,10 @@ def test_sums_over_an_epidemic_or_a_year_are_not_an_events_toll(title):
 def test_animals_used_of_persons_are_no_persons():
     assert is_person("soldier")
     assert not is_person("whale")
+
+
+def test_date_at_the_end_of_an_address_counts_no_one():
+    assert read_toll("Driver held over death of Anna Lund in crash 2018 09 18").killed == 1
 
 
 def test_headline_that_says_nobody_died_is_zero():

@@ -27,7 +27,9 @@ def _listed(name: str) -> frozenset[str]:
 
 DETERMINERS = frozenset(["a", "an", "the", "his", "her", "their", "its", "one's", "own", "another"])
 PRONOUNS = frozenset(["he", "she", "they", "it", "him", "her", "them", "that", "what", "there", "who"])
-LINKS, AUXILIARIES, MANNER, NO_ONE = map(word_class, ("links", "auxiliaries", "manner", "no_one"))
+AUXILIARIES, MANNER, NO_ONE = map(word_class, ("auxiliaries", "manner", "no_one"))
+_AS_WELL = frozenset(["as well as"])
+LINKS = word_class("links") | _AS_WELL
 LOST_LIVES = frozenset(
     f"{verb} {whose}{life}"
     for verb in ("lose", "loses", "lost", "losing")
@@ -54,8 +56,8 @@ _PERSONS = (word_class("persons") | _listed("persons.txt")) - ELSEWHERE - NO_ONE
 ANIMALS = _listed("animals.txt") - _PERSONS
 _THINGS = (MODIFIERS - _PERSONS) | ANIMALS
 _NO_PERSONS = _THINGS | VERBS | AUXILIARIES
-_BEFORE_RANK, _PARENTS, _COLLECTIONS, _FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
-COUNTED = _PLURALS | _UNCOUNTED | _FORCES | word_class("collections", "victims")
+_BEFORE_RANK, _PARENTS, _COLLECTIONS, FORCES = map(word_class, ("before_rank", "parents", "collections", "forces"))
+COUNTED = _PLURALS | _UNCOUNTED | FORCES | word_class("collections", "victims")
 # What one person has.
 _POSSESSED = word_class("killings") | {"body"}
 _SIZES = {**dict.fromkeys(word_class("pairs"), 2), "trio": 3}
@@ -74,7 +76,7 @@ _TIMES = {"dozen": 12, "hundred": 100, "thousand": 1_000}
 
 # Idioms are one word each.
 _WORD = re.compile(
-    rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS))})\b|"
+    rf"\b(?:{'|'.join(sorted(LOST_LIVES | _OWN_LIVES | _KILLED | _KILLS | _AS_WELL))})\b|"
     rf"(?:[0-9]{{1,3}}|{'|'.join(UNITS)})[- ](?:year|yr|month|week|day)s?[- ]olds?(?:'s)?|[0-9]{{1,4}}-[a-z]+"
     r"|[$€£¥#][0-9][\w.,]*|[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:\.[0-9]+)?%?|[^\W\d_]+(?:['.-][^\W_]+)*\w*|[,;:&/]"
     r"|-(?=[0-9])",
@@ -86,9 +88,10 @@ _PART = re.compile(r"[,;] (?:including|among them)\b[^,;]+[,;]", re.IGNORECASE)
 _DASH = re.compile(r" [-\u2013\u2014|] ")
 _AGE = re.compile(r"\w+[- ](?:year|yr|month|week|day)s?[- ]old")
 _MADE_OF_MAN = re.compile(r"[a-z]{3,}(?:man|woman|person|ist)")
+_TIME = re.compile(r"(?:decade|year|yr|month|week|day|night|hour|hr|minute|min|second)s?")
 # Words after a number that show it counts no people, beside things in the plural.
 _MEASURES = re.compile(
-    r"(?:year|yr|month|week|day|night|hour|hr|minute|min|second|mile|kilomet(?:er|re)|met(?:er|re)|ton(?:ne)?|time)s?"
+    rf"{_TIME.pattern}|(?:mile|kilomet(?:er|re)|met(?:er|re)|ton(?:ne)?|time)s?"
     r"|km|foot|feet|percent|pc|million|billion|trillion|am|pm|st|nd|rd|th|lb|kg"
 )
 
@@ -116,6 +119,11 @@ def capitalised_words(title: str) -> frozenset[str]:
     words = title.split()
     capitals = [word for word in words[1:] if word[:1].isupper()]
     return frozenset(word.strip("',:;.").lower() for word in capitals if len(capitals) * 2 <= len(words))
+
+
+def is_time(word: str) -> bool:
+    """Whether a word is a unit of time."""
+    return bool(_TIME.fullmatch(word))
 
 
 def is_year(word: str) -> bool:
@@ -146,7 +154,8 @@ def _forms(word: str) -> set[str]:
 
 
 def _names_persons(word: str) -> bool:
-    return word in _PLURALS or (word[-1:] == "s" and is_person(word[:-1]))
+    is_made_of_men = word[-3:] == "men" and is_person(f"{word[:-3]}man")
+    return word in _PLURALS or (word[-1:] == "s" and is_person(word[:-1])) or is_made_of_men
 
 
 def is_counted_thing(word: str) -> bool:
@@ -155,7 +164,7 @@ def is_counted_thing(word: str) -> bool:
 
 
 def is_plural(word: str) -> bool:
-    if word in _PLURALS or word in _UNCOUNTED or word in _FORCES:
+    if word in _PLURALS or word in _UNCOUNTED or word in FORCES:
         return True
     return word.endswith("s") and not word.endswith(("ss", "us", "is", "'s")) and len(word) > 3
 
@@ -192,8 +201,9 @@ class Headline:
         if word in _COLLECTIONS and self.at(place + 1) == "of":
             number, end = self.number_at(place + 2)
             return Group(place, self._noun_end(end), number) if number else None
-        if word in _SIZES and self.at(place + 1) != "of":
-            return Group(place, place + 1, _SIZES[word])
+        if word in _SIZES and not (word == "parents" and self.at(place + 1) == "of"):
+            end = self._noun_end(place + 2) if self.at(place + 1) == "of" else place + 1
+            return Group(place, end, _SIZES[word])
         number, end = self.number_at(place)
         if number is not None:
             if not self._counts_people(place, end, number):

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tollhouse.services.defense.events.gazetteer import given_names, index, name_key
 from tollhouse.services.defense.events.people import (
     ACTIVE,
     AUXILIARIES,
     COUNTED,
     DETERMINERS,
     EITHER,
+    LINKS,
     NO_ONE,
     OTHER_ACTIVE,
     OTHER_PASSIVE,
@@ -29,6 +31,7 @@ from tollhouse.services.defense.events.people import (
     is_person,
     is_plural,
     is_thing,
+    is_time,
     is_year,
     split_words,
     word_class,
@@ -80,10 +83,10 @@ def read_toll(title: str) -> Toll:
     """The figures of a headline."""
     if not _MAY_COUNT.search(title.lower()):
         return Toll()
-    words = split_words(_BRACKETED.sub(" ", title))
+    words = split_words(_NO_COUNTS.sub(" ", title))
     reader = _Reader(words, capitalised_words(title))
     toll = reader.read()
-    is_sum = toll.killed != 1 and _is_cumulative(words)
+    is_sum = _is_rate(words) or (toll.killed != 1 and _is_cumulative(words))
     return Toll(is_cumulative=True) if is_sum or (toll.killed and reader.is_epidemic()) else toll
 
 
@@ -97,11 +100,12 @@ _FOUND = word_class("found")
 _PROCEEDINGS = word_class("proceedings")
 _BEFORE_BODY = _FOUND | DETERMINERS | {"human", "whose", "dead"}
 # Log odds as in toll_verbs.py, for a death of which no one is said to have died.
-_SURELY = (2.0, -1.5)
+_SURELY = (2.0, -2.5)
 _PUNISHED = frozenset(["executed", "hanged", "executes", "hangs"])
 _MANY_KILLINGS = frozenset(["killings", "murders", "slayings"])
 _MULTIPLES = {"double": 2, "triple": 3, "quadruple": 4, "quintuple": 5}
-_BRACKETED = re.compile(r"\([0-9]+\)")
+# Numbers in brackets, and the date that ends an address.
+_NO_COUNTS = re.compile(r"\([0-9]+\)|\b(?:19|20)[0-9]{2} [0-9]{2} [0-9]{2}$")
 # The beginnings of all words that tell of an outcome. A headline is put in lower case first, which is faster.
 _OUTCOME_WORDS = ACTIVE | PASSIVE | EITHER | OTHER_ACTIVE.keys() | OTHER_PASSIVE.keys()
 _OUTCOME_WORDS |= word_class("killings", "homicides", "signs")
@@ -112,23 +116,30 @@ def _is_cumulative(words: Sequence[str]) -> bool:
     """Whether the figures sum up an epidemic, or a war or a year: "since 2015", "so far this year"."""
     for place, word in enumerate(words):
         after = words[place + 1 : place + 4]
-        if word in {"annual", "annually", "yearly"} or (word == "so" and after[:1] == ["far"]):
+        if word in {"annual", "annually", "yearly"} or (
+            word == "so" and after[:1] == ["far"] and words[:place][-1:] != ["know"]
+        ):
             return True
         is_superlative = any(one.endswith("est") or one in {"worst", "first"} for one in words[:place])
         if word == "since" and not is_superlative and (_PERIODS.intersection(after) or any(map(is_year, after[:1]))):
             return True
         if word in _PERIODS and after and after[0] in {"has", "have", "kills", "killed", "claims", "claimed"}:
             return True
-        if (
-            word in {"last", "past", "this", "per", "every", "each"}
-            and after
-            and after[0] in {"year", "decade", "month"}
-        ):
+        is_recent = word in {"last", "past", "this"} and after[:1] and after[0] in {"year", "decade", "month"}
+        if is_recent or (word == "deaths" and any(map(is_year, after[:1]))):
             return True
         is_years = bool(after) and is_year(after[0]) and after[1:2] == ["to"]
-        if word in {"in", "during"} and (is_years or not {"years", "months", "decades"}.isdisjoint(after[1:2])):
+        if word in {"in", "during"} and (is_years or not {"years", "months", "decades"}.isdisjoint(after[1:3])):
             return True
     return False
+
+
+def _is_rate(words: Sequence[str]) -> bool:
+    """As in "a child dies every five seconds"."""
+    return any(
+        word in {"per", "every", "each"} and any(map(is_time, words[place + 1 : place + 3]))
+        for place, word in enumerate(words)
+    )
 
 
 class _Reader(Victims):
@@ -186,11 +197,15 @@ class _Reader(Victims):
             if word in _MULTIPLES and after in {"murder-suicide", *_HOMICIDES}:
                 number = _MULTIPLES[word] + (after == "murder-suicide")
                 yield Counted("killed", (Group(place, place + 2, number),), place)
-            elif (word in {"lives", "bodies", "deaths", "fatalities"} or word in _MANY_KILLINGS) and (
-                group := self.groups.get(place) or self._group_over(place) or self.by_end.get(place)
+            elif (
+                (word in {"lives", "bodies", "deaths", "fatalities"} or word in _MANY_KILLINGS)
+                and (group := self.groups.get(place) or self._group_over(place) or self.by_end.get(place))
+                and (group.number != 1 or self._is_counted([group]))
             ):
-                self.used.add(group.start)
-                yield Counted("killed", (group,), place)
+                linked = self._groups_after(group.end + 1) if self.at(group.end) in LINKS else ()
+                others = tuple(one for one in linked if self._is_counted([one]))
+                self.used.update(one.start for one in (group, *others))
+                yield Counted("killed", (group, *others), place)
             elif (
                 word in {"dead", "slain", "murdered"}
                 and place + 1 in self.groups.keys() - self.used
@@ -202,7 +217,9 @@ class _Reader(Victims):
                 yield Counted("killed", (self.groups[place + 1],), place)
             elif after == "of" and self._names_killing(place):
                 yield from self._victims("killed", place, place + 2)
-            elif word in {"body", "bodies", "remains"} and _FOUND.intersection(self._near(place)):
+            elif word in {"body", "bodies", "remains"} and (
+                _FOUND.intersection(self._near(place)) or self.at(place - 1) == "whose"
+            ):
                 yield from self._found_body(place)
             elif self._is_one_death(place):
                 yield Counted("killed", (Group(place - 1, place + 1, 1),), place)
@@ -217,16 +234,25 @@ class _Reader(Victims):
 
     def _is_one_death(self, place: int) -> bool:
         """Whether a noun tells of one death without "of": "teen's killing", "backpacker murder", "probe into death"."""
-        word, before = self.words[place], self.at(place - 1)
+        word = self.words[place]
+        owner = place - 1 - is_year(self.at(place - 1))
+        before = self.at(owner)
         is_intended = bool(_INTENTS.intersection([*self.words[max(0, place - 6) : place], self.at(place + 1)]))
         if is_intended or self.at(place + 1) in _NOT_DEATHS or word not in _KILLINGS or before == "to":
             return False
-        is_of_person = self._is_possessive(place - 1) or is_person(before)
+        is_of_person = self._is_possessive(owner) or is_person(before) or self._is_full_name(owner - 1)
         if before in _DEADLY or (is_of_person and self._names_killing(place)):
             return True
         is_head = not self.is_noun(place + 1) or self.at(place + 1) in _PROCEEDINGS
         is_head &= before in {"into", "over"} or is_thing(before)
         return word == "death" and is_head and self._is_event(_SURELY)
+
+    def _is_full_name(self, place: int) -> bool:
+        """Whether a given name and another word stand here, and neither names a place: "Jessica Lall murder"."""
+        pair = self.words[max(place, 0) : place + 2]
+        is_given = any(word in given_names() and not is_thing(word) for word in pair)
+        is_place = not index().senses.keys().isdisjoint([*pair, name_key(" ".join(pair))])
+        return is_given and not is_place and self.is_noun(place + 1) and not is_plural(pair[-1])
 
     def _is_possessive(self, place: int) -> bool:
         """Whether a word names to whom something belongs, one person: no group, and no "it's"."""
@@ -236,29 +262,38 @@ class _Reader(Victims):
     def _found_body(self, place: int) -> Iterator[Counted]:
         """As in "bodies of hiker and guide found", "woman's body found", "find body of Smith"."""
         before, after = self.at(place - 1), self.at(place + 1)
-        is_first = self.words[place] != "bodies" and not self.is_noun(place - 1)
+        owner = self.by_end.get(place - 1) if before == "whose" else None
+        if owner and owner.start in self.used:
+            return
+        is_first = not self.is_noun(place - 1)
         start = place + 2 + (self.at(place + 2) == "missing")
         if after == "of" and not is_thing(self.at(start)):
             yield from self._victims("killed", place, start)
-        elif (is_first or before in _BEFORE_BODY or self._is_possessive(place - 1)) and after not in {"part", "parts"}:
+        elif (
+            self.words[place] != "bodies"
+            and after not in {"part", "parts"}
+            and (is_first or before in _BEFORE_BODY or self._is_possessive(place - 1))
+        ):
             yield Counted("killed", (Group(place - 1, place + 1, 1),), place)
 
     def _names_killing(self, place: int) -> bool:
-        """Whether a noun means that somebody was killed: "killing", "shooting death", "fatal shooting"."""
+        """Whether a noun means that somebody was killed: "killing", "shooting death", "murder in stabbing"."""
         word, before = self.words[place], self.at(place - 1)
         if word in {"shooting", "stabbing", "beating"}:
-            return "fatal" in self.words[max(0, place - 4) : place]
+            is_murder = not _HOMICIDES.isdisjoint(self.words[:place]) and "attempted" not in self.words
+            return "fatal" in self.words[max(0, place - 4) : place] or is_murder
         if word == "murder" and self.at(place + 1) in {"/", "suicide"}:
             return False
         if word in {"death", "deaths"}:
-            counted = self.groups.get(place + 2)
-            return before in _DEADLY or bool(counted and (counted.number or 0) > 1) or self._is_event()
+            number = sum(group.number or 0 for group in self._groups_after(place + 2))
+            return before in _DEADLY or number > 1 or self._is_event()
         return word in _KILLINGS or (word in _MANY_KILLINGS and self.number_at(place + 2)[0] is not None)
 
     def _victims(self, outcome: Outcome, place: int, start: int) -> Iterator[Counted]:
         """The groups after "killing of", or one person whose name begins there."""
         groups = tuple(self._groups_after(start))
-        if not groups and not is_plural(self.at(start)) and self.at(start) not in {"", *DETERMINERS}:
+        is_named = self.number_at(start)[0] is None and not is_plural(self.at(start))
+        if not groups and is_named and self.at(start) not in {"", *DETERMINERS}:
             groups = (Group(start, start + 1, 1),)
         if groups:
             self.used.update(group.start for group in groups)

@@ -17,6 +17,7 @@ from tollhouse.services.defense.events.people import (
     PRONOUNS,
     Group,
     Headline,
+    is_person,
     word_class,
 )
 from tollhouse.services.defense.events.toll_context import Context, read_context
@@ -28,6 +29,9 @@ _ACHIEVED = word_class("achieved")
 # Log odds by which an event must be likelier than illness, and than anything else; lower before the words of _THEN.
 _LIKELY, _EXPLAINED = (0.5, -2.5), (-0.6, -2.5)
 _THEN = frozenset(["in", "after", "when", "as", "while", "during", "following", "days"])
+# Log odds of an event from which a death is one of it where the headline only names who died: known people die of age
+# and illness.
+_NAMED = 0.3
 # Log odds by which illness must be likelier than an event for a sum.
 _EPIDEMIC = 1.5
 # From these ages on, "dies at 46" tells of a known person's death, and "dies aged 86" of age.
@@ -49,10 +53,14 @@ class Verbs(Headline):
         """Whether illness killed, and no "fire" that the headline names before "kills"."""
         verb = next((place for place, word in enumerate(self.words) if word in ACTIVE), 0)
         contexts = [self.context, *([read_context(" ".join(self.words[:verb]))] if verb else [])]
-        cause = self._cause()
-        if cause and (of := read_context(cause)).illness - of.event > _CAUSE:
+        if self._is_of_illness():
             return True
         return all(one.illness > max(_EPIDEMIC, one.event + _EPIDEMIC) for one in contexts)
+
+    def _is_of_illness(self) -> bool:
+        """Whether the cause of a death that the headline names is an illness."""
+        cause = self._cause()
+        return bool(cause) and (of := read_context(cause)).illness - of.event > _CAUSE
 
     def _cause(self) -> str:
         """What people died of: "malaria" in "26 die of malaria in Bengal"; empty where the headline does not say."""
@@ -107,7 +115,11 @@ class Verbs(Headline):
         if self.at(place - 1) == "found" or any(group.number != 1 for group in groups) or self._is_counted(groups):
             return True
         margins = _EXPLAINED if self.at(place + 1) in _THEN else _LIKELY
-        return not self._is_of_age(place) and self._is_event(margins)
+        subject = self.at(self._before_auxiliaries(place) - 1)
+        is_named = not is_person(subject) and subject != "who" and self._before_auxiliaries(place) not in self.by_end
+        if is_named and self.context.event < _NAMED:
+            return False
+        return not (self._is_of_age(place) or self._is_of_illness()) and self._is_event(margins)
 
     def _is_of_age(self, place: int) -> bool:
         """As in "dead at 82", "actor, 82, dies"."""

@@ -13,6 +13,7 @@ from tollhouse.services.defense.events.people import (
     DETERMINERS,
     EITHER,
     ELSEWHERE,
+    FORCES,
     LINKS,
     MANNER,
     NO_ONE,
@@ -24,6 +25,7 @@ from tollhouse.services.defense.events.people import (
     is_person,
     is_plural,
     is_thing,
+    is_time,
     word_class,
 )
 from tollhouse.services.defense.events.toll_verbs import Verbs
@@ -35,6 +37,8 @@ _ADJECTIVES = word_class("adjectives")
 _DEAD_THINGS = word_class("dead_things")
 _STABS = word_class("deadly_active", "deadly_passive")
 _SENTENCES = word_class("sentences")
+# Who was killed may have been a captive before: "kills abducted midwife", "kills aid worker abducted in March".
+_CAPTURED = word_class("missing_passive", "arrested_passive")
 # Log odds as in toll_verbs.py: a headline below the second is a figure of speech.
 _NO_FIGURE = (-9.0, -3.5)
 
@@ -83,10 +87,13 @@ class Victims(Verbs):
                 end = self._end_of_distant_group(end)
             groups = self._stabbed_object(place) if self.words[place] == "death" else ()
             groups = groups or tuple(self._groups_before(end, is_linked=self.words[place] == "death"))
-            if end == place and not self._is_counted(groups) and any(self._groups_after(place + 1)):
+            is_active = self.words[place] not in PASSIVE and end == place
+            if is_active and not self._is_counted(groups) and any(self._groups_after(place + 1)):
                 continue  # "gunmen killed 12 villagers": the group before is who killed
             if outcome == "killed":
                 groups += self._companions(place + 1)
+            elif any(map(self._is_object, groups)):
+                continue  # "accused of killing 5 arrested": somebody else was
             if groups and (outcome != "killed" or self._is_death(place, groups)):
                 self.used.update(group.start for group in groups)
                 yield Counted(outcome, groups, place)
@@ -189,7 +196,9 @@ class Victims(Verbs):
             group = self.groups.get(begin) or self._ranked(begin)
             if group is None or group.start in self.used:
                 return
-            if self._has_other_outcome(group.end) and not (is_object and self.at(group.end) in ELSEWHERE):
+            is_captured = group.number == 1 or self.at(start - 1).endswith("ing")
+            is_described = self.at(group.end) in ELSEWHERE or (is_captured and self.at(group.end) in _CAPTURED)
+            if self._has_other_outcome(group.end) and not (is_object and is_described):
                 return
             is_object = False
             yield group
@@ -211,8 +220,10 @@ class Victims(Verbs):
         word = self.at(place)
         if word in {"", "including", "among"} or self._is_rank(place):
             return False
+        if word in _CAPTURED and is_person(self.at(place + 1)):
+            return True
         return word not in BREAKS and word not in LINKS and word not in PASSIVE and word not in EITHER and not (
-            word in ACTIVE or is_plural(word) or word in OTHER_PASSIVE or word in OTHER_ACTIVE
+            word in ACTIVE or (is_plural(word) and word not in FORCES) or word in OTHER_PASSIVE or word in OTHER_ACTIVE
         )  # fmt: skip
 
     def _has_other_outcome(self, place: int) -> bool:
@@ -228,23 +239,30 @@ class Victims(Verbs):
                 continue
             is_counted = any(one.start <= subject < one.end for one in self.groups.values() if one.start in self.used)
             is_rank = self.at(subject - 1) in {"no", "number"} and self.words[subject] != "one"
-            ends = word not in EITHER or self.at(place + 1) in {*BREAKS, ""}
+            ends = word not in EITHER or self.at(place + 1) in {*BREAKS, ""} or is_time(self.at(place + 2))
             person = Group(subject, place + 1, 1)
-            is_person = not is_counted and (is_rank or self._may_be_person(subject))
+            is_acted_on = word in EITHER and self.at(place + 1) in BREAKS and self._is_event()
+            is_animate = is_acted_on and self._may_be_animate(subject)
+            is_person = not is_counted and (is_rank or is_animate or self._may_be_person(subject))
             if is_person and ends and self._is_death(place, [person]):
                 yield Counted("killed", (person,), place)
 
     def _may_be_person(self, place: int) -> bool:
         """Whether a noun may name one person: a name, or a noun that is not known to be a thing."""
         word = self.at(place)
+        return self._may_be_animate(place) and (word in self.names or not is_thing(word))
+
+    def _may_be_animate(self, place: int) -> bool:
+        """Whether a noun may stand for one person who is killed by somebody or something: "principal killed by car"."""
+        word = self.at(place)
         is_other = is_plural(word) or word in NO_ONE or word in DETERMINERS or word.endswith(("'s", "ing"))
-        is_other |= word in COUNTED or (word not in self.names and is_thing(word))
+        is_other |= word in COUNTED or (word in ANIMALS and word not in self.names)
         return self.is_noun(place) and len(word) > 1 and not is_other
 
     def _unknown_object(self, start: int) -> tuple[Group, ...]:
         """The person after a verb whom no known noun names: "crash kills truckie"."""
         end = start
-        while self.is_noun(end) and end - start < 5:
+        while self.is_noun(end) and end - start < 5 and not self.words[start].endswith("ing"):
             end += 1
         is_person = self._may_be_person(end - 1) and not is_thing(self.words[end - 1])
         return (Group(start, end, 1),) if end > start and is_person and self._is_event() else ()
