@@ -160,6 +160,11 @@ def test_short_headline_proves_nothing():
     assert [a.family for a in mark_copies(given)] == ["a.example", "b.example"]
 
 
+def test_short_headline_of_many_outlets_is_one_text():
+    given = [article(name, f"{name}.example", "Question time in parliament") for name in "abcd"]
+    assert [a.family for a in mark_copies(given)] == ["a.example"] * 4
+
+
 def test_template_that_comes_back_is_no_copy():
     given = [article("1", "a.example"), article("2", "b.example", hours=72)]
     assert [a.family for a in mark_copies(given)] == ["a.example", "b.example"]

@@ -145,8 +145,9 @@ def _agency_in_path(path: str) -> str:
     return by_phrase or ("reuters" if "id" in lower and _REUTERS_NUMBER.search(lower) else "")
 
 
-# Shorter headlines ("Morning briefing") may be equal by chance.
+# Shorter headlines ("Morning briefing") may be equal by chance, but not so many of one event or story.
 FEWEST_WORDS = 6
+FEWEST_EQUAL = 4
 # Recurring headlines ("What to know today") are not copies.
 LONGEST_APART = timedelta(days=2)
 
@@ -155,16 +156,21 @@ _WORD = re.compile(r"\w+")
 
 
 def mark_copies(articles: Iterable[Article]) -> list[Article]:
-    """The articles in their order; those with the same headline get the family of the original.
+    """The articles of one event or story in their order; those with the same headline get the family of the original.
 
     The original is a news agency's article if there is one, else the earliest that is not an aggregator's.
     """
     articles = list(articles)
     groups: dict[str, list[Article]] = {}
     for article in articles:
-        if key := headline_key(article.title):
+        if key := headline_key(article.title) or article.title.casefold():
             groups.setdefault(key, []).append(article)
-    families = {copy.id: family for group in groups.values() if len(group) > 1 for copy, family in _copies(group)}
+    families = {
+        copy.id: family
+        for key, group in groups.items()
+        if len(group) >= (FEWEST_EQUAL if key.count(" ") < FEWEST_WORDS - 1 else 2)
+        for copy, family in _copies(group)
+    }
     return [replace(a, family=families[a.id]) if a.id in families else a for a in articles]
 
 

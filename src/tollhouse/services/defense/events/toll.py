@@ -135,9 +135,10 @@ def _is_cumulative(words: Sequence[str]) -> bool:
 
 
 def _is_rate(words: Sequence[str]) -> bool:
-    """As in "a child dies every five seconds"."""
+    """As in "a child dies every five seconds", "cancer kills 90 daily"."""
     return any(
-        word in {"per", "every", "each"} and any(map(is_time, words[place + 1 : place + 3]))
+        (word in {"per", "every", "each"} and any(map(is_time, words[place + 1 : place + 3])))
+        or (word == "daily" and words[:place][-1:] and words[place - 1].isdecimal())
         for place, word in enumerate(words)
     )
 
