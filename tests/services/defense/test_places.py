@@ -261,6 +261,13 @@ def test_reports_of_one_event_decide_together() -> None:
     assert served.why.startswith("3 reports: a title places it in 'Khartoum'")
 
 
+def test_one_title_of_many_that_locates_does_not_place_the_event() -> None:
+    probe = read_place("Trump declassifies documents related to FBI Russia probe", [], NOWHERE)
+    moscow = read_place("Probe documents shown in Moscow", [], NOWHERE)
+    assert decide_place([probe] * 20 + [moscow]).country_code == "US"  # type: ignore[union-attr]
+    assert decide_place([probe, moscow]).country_code == "RU"  # type: ignore[union-attr]
+
+
 def test_agreement_raises_the_confidence() -> None:
     one = read_place("Ethiopia fires minister", [], NOWHERE)
     alone, together = decide_place([one]), decide_place([one, one, one, one])

@@ -6,6 +6,7 @@ speaks for a country with a weight; weights add up, and the exponential of the s
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import exp, floor, log2
@@ -65,6 +66,8 @@ _LOCATING = frozenset({"where", "target"})
 _NAMED, _LOCATED = 0.3, 0.6
 # The same for a town or region to be served.
 _NAMED_PLACE = 0.45
+# Share of the titles naming countries from which an event's titles together count as locating.
+_LEAST_LOCATED = 0.25
 # Trust in a name that only the provider's gazetteer has.
 _VILLAGE = 0.7
 # Confidence from the winner's probability, a logistic function fitted to labelled reports.
@@ -221,12 +224,15 @@ def _scores(reports: Sequence[PlaceEvidence]) -> dict[str, float]:
 
 
 def _state(reports: Sequence[PlaceEvidence]) -> int:
-    """The column of the weights for a set of reports: what their titles say together."""
-    states = {report.title for report in reports}
-    for title in ("located", "named", "silent"):
-        if title in states:
-            return _STATES[title]
-    return _STATES["absent"]
+    """The column of the weights for a set of reports: what their titles say together.
+
+    A few titles of many that say where something happens do not decide how the others are read.
+    """
+    states = Counter(report.title for report in reports)
+    located, speaking = states["located"], states["located"] + states["named"]
+    if located and located >= _LEAST_LOCATED * speaking:
+        return _STATES["located"]
+    return _STATES["named" if speaking else "silent" if states["silent"] else "absent"]
 
 
 def _read_rows(rows: Sequence[Row]) -> tuple[dict[str, float], dict[str, float], dict[Point, int]]:
