@@ -11,7 +11,6 @@ import math
 import random
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,8 @@ from torch.nn import functional
 
 from tollhouse.questions.answering import Engine
 from tollhouse.questions.leaves import IMPLIED, Leaf
+from tollhouse.questions.linking import Item
+from tollhouse.questions.normalise import language_of, tokenise
 from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS
 from tollhouse.questions.parser_input import FEATURES, UNKNOWN, VALUE, ParserInput, letters, parser_input
 from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, encode, following, key
@@ -38,29 +39,48 @@ from tools.question_queries import KnownQuery, known_queries, labelled, paraphra
 STEPS, BATCH, RATE, DROPOUT = 11_500, 48, 1.2e-3, 0.2
 WIDTH, INNER, BLOCKS = 160, 320, 2
 # Shares of labelled, paraphrased and formed questions in a batch, of the first two to tables, and of invented ones.
-SHARES = (0.33, 0.36, 0.05, 0.11, 0.15)
-INVENTED = 12_000
+SHARES = (0.33, 0.28, 0.12, 0.09, 0.18)
+# So many questions of forms are made for each service, and to invented ones.
+FORMED, INVENTED = 1_600, 12_000
+# How often a labelled question to a service is put beside a clause that says nothing.
+LED = 0.12
 # A share of the questions to services is read as if the names of what these declare were not known.
 UNNAMED = 0.25
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
 FORGOTTEN, INSERTED = 0.12, 0.15
+# How often a name or a value of the data is hidden.
+HIDDEN = 0.7
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
 _SYMBOLS = list(GRAMMAR)
 _TYPES = ("kind", "condition", "link", "attribute", "relation", "operation", "number", "word", "order")
-_DEVICE = "cpu"
 
 
 class Example(Struct):
-    """A question with the plan to learn. `steps` are the places of the right leaves, or the name, of each token.
+    """A question with the plan to learn, as arrays that batches are filled with.
 
+    Of each item: features, letters, the place of its vector, whether it is a function word or a value. Of each leaf:
+    its item, the place of its features and words among all, its type, whether it may follow an order. Of each step:
+    its symbol, whether it follows an order, and the places of what is right: names, then leaves.
     `takes_words`: an unknown word that is put in changes nothing.
     """
 
-    question: ParserInput
-    steps: list[str | list[int]]
-    symbols: list[int]
-    is_function: list[bool]
+    features: Any
+    letters: Any
+    vectors: Any
+    is_function: Any
+    is_value: Any
+    leaf_items: Any
+    leaf_kinds: Any
+    leaf_types: Any
+    is_ordered: Any
+    symbols: Any
+    is_ordering: Any
+    right: list[list[int]]
     takes_words: bool = True
+
+    @property
+    def size(self) -> int:
+        return len(self.features) + len(self.symbols)
 
 
 class Case(Struct):
@@ -85,11 +105,13 @@ def main() -> int:
         )
         pools[0] += learned[0]
         pools[1] += learned[1]
+        if service_of(name) in SERVICES:
+            pools[2] += _examples(engine, _led(engine, [_case(line.conversation[-1], query) for line, query in own]))
         if service_of(name) not in SERVICES:
             pools[3] += learned[0] + learned[1]
     for service in SERVICES:
         engine = engine_of(service)
-        pools[2] += _examples(engine, (Case(text, None, query) for text, query in forms.cases(service, engine)))
+        pools[2] += _examples(engine, (Case(text, None, query) for text, query in forms.cases(service, engine, FORMED)))
     for engine, *case in relations.cases(INVENTED):
         # They have their own unknown words: those beside a noun leave a question without a query.
         pools[4] += (replace(each, takes_words=False) for each in _examples(engine, (Case(*case),)))
@@ -104,6 +126,16 @@ def main() -> int:
 
 def _case(text: str, known: KnownQuery) -> Case:
     return Case(text, known.before, known.right)
+
+
+def _led(engine: Engine, cases: Iterable[Case]) -> Iterator[Case]:
+    """Some of the questions beside a clause that says nothing."""
+    randomly = random.Random(0)  # noqa: S311
+    for case in cases:
+        if isinstance(case.right, Refusal) or case.before is not None or randomly.random() >= LED:
+            continue
+        language = language_of(tokenise(case.text))
+        yield Case(relations.led(case.text, language, engine, randomly), None, case.right)
 
 
 def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
@@ -125,8 +157,53 @@ def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
             continue
         if not all(_is_ordered(leaf, question) for name, leaf in pairwise(tokens) if name in ORDERING):
             continue
-        is_function = [bool(item.meanings) and item.meanings[0].role == "function" for item in linked.items]
-        yield Example(question, _places(tokens, question.leaves), _symbols(tokens), is_function)
+        yield _example(question, tokens, [bool(item.meanings) and _is_function(item) for item in linked.items])
+
+
+def _is_function(item: Item) -> bool:
+    return item.meanings[0].role == "function"
+
+
+def _example(question: ParserInput, tokens: Sequence[Token], is_function: Sequence[bool]) -> Example:
+    items = len(question.features)
+    steps = _places(tokens, question.leaves)
+    names = [step if isinstance(step, str) else "" for step in steps]
+    others = [False] * (items - len(is_function))
+    kinds = zip(question.leaf_features, question.leaf_words, strict=True)
+    return Example(
+        _padded(question.features, MOST_FEATURES),
+        _padded(question.shapes, MOST_LETTERS),
+        np.array([_TEXTS.place(said) for said in question.words], np.int32),
+        np.array([*is_function[:items], *others], bool),
+        np.array([VALUE in features for features in question.features], bool),
+        np.array([leaf.item for leaf in question.leaves], np.int16),
+        np.array([_KINDS.place((features[:MOST_LEAF], words)) for features, words in kinds], np.int32),
+        np.array([_TYPES.index(leaf.type) for leaf in question.leaves], np.int8),
+        np.array([leaf.type != "attribute" or n in question.ordered for n, leaf in enumerate(question.leaves)], bool),
+        np.array(_symbols(tokens), np.int16),
+        np.array([name in ORDERING for name in ["", *names[:-1]]], bool),
+        [[NAMES.index(step)] if isinstance(step, str) else [len(NAMES) + n for n in step] for step in steps],
+    )
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int) -> Any:
+    array = np.full((len(rows), width), FEATURES, np.int16)
+    for place, row in enumerate(rows):
+        array[place, : len(row[:width])] = row[:width]
+    return array
+
+
+class _Numbered:
+    """Different things, each with its place."""
+
+    def __init__(self) -> None:
+        self.places: dict[Any, int] = {}
+
+    def place(self, thing: Any) -> int:
+        return self.places.setdefault(thing, len(self.places))
+
+
+_TEXTS, _KINDS = _Numbered(), _Numbered()
 
 
 def _is_ordered(leaf: Token, question: ParserInput) -> bool:
@@ -238,114 +315,103 @@ def _wide(places: Any) -> Any:
     return places[..., None].expand(-1, -1, WIDTH)
 
 
-def _batch(examples: Sequence[Example], randomly: random.Random) -> dict[str, Any]:
+def _batch(examples: Sequence[Example], tables: Mapping[str, Any], randomly: np.random.Generator) -> dict[str, Any]:
     """Examples of about the same size as arrays, with words forgotten and inserted."""
-    size, places = len(examples), max(len(each.question.features) for each in examples) + 1
-    count, steps = max(len(each.question.leaves) for each in examples), max(len(each.steps) for each in examples)
+    size, places = len(examples), max(len(each.features) for each in examples) + 1
+    count, steps = max(len(each.leaf_items) for each in examples), max(len(each.symbols) for each in examples)
+    names = len(NAMES)
     arrays: dict[str, Any] = {
         "features": np.full((size, places, MOST_FEATURES), FEATURES),
         "letters": np.full((size, places, MOST_LETTERS), FEATURES),
-        "vectors": np.zeros((size, places, text_vectors().dimensions), np.float32),
+        "vectors": np.zeros((size, places, tables["vectors"].shape[1]), np.float32),
         "is_shown": np.zeros((size, places), np.float32),
         "is_item": np.zeros((size, places), bool),
         "leaf_items": np.zeros((size, count), np.int64),
         "leaf_kinds": np.zeros((size, count), np.int64),
-        "last_name": np.full((size, steps), len(NAMES)),
+        "last_name": np.full((size, steps), names),
         "last_leaf": np.full((size, steps), count),
         "symbols": np.zeros((size, steps), np.int64),
-        "allowed": np.zeros((size, steps, len(NAMES) + count), bool),
-        "right": np.zeros((size, steps, len(NAMES) + count), bool),
+        "allowed": np.zeros((size, steps, names + count), bool),
+        "right": np.zeros((size, steps, names + count), bool),
         "is_step": np.zeros((size, steps), bool),
     }
-    kinds: dict[tuple[tuple[int, ...], str], int] = {((), ""): 0}
     for row, example in enumerate(examples):
-        at = _fill_items({name: array[row] for name, array in arrays.items()}, example, randomly)
-        _fill_steps({name: array[row] for name, array in arrays.items()}, example, at, places, kinds)
-    arrays["kind_features"] = np.full((len(kinds), MOST_LEAF), FEATURES)
-    for (features, _), number in kinds.items():
-        arrays["kind_features"][number, : len(features)] = features
-    arrays["kind_vectors"] = np.stack([_vector(words) for _, words in kinds])
-    return {name: torch.from_numpy(array).to(_DEVICE) for name, array in arrays.items()}
+        of_row = {name: array[row] for name, array in arrays.items()}
+        at = _fill_items(of_row, example, tables, randomly)
+        of_row["leaf_items"][: len(example.leaf_items)] = np.where(
+            example.leaf_items == IMPLIED, places, at[example.leaf_items]
+        )
+        of_row["leaf_kinds"][: len(example.leaf_kinds)] = example.leaf_kinds
+        _fill_steps(of_row, example, tables)
+    kinds, arrays["leaf_kinds"] = np.unique(arrays["leaf_kinds"], return_inverse=True)
+    arrays["leaf_kinds"] = arrays["leaf_kinds"].reshape(size, count)
+    arrays["kind_features"] = tables["kind_features"][kinds].astype(np.int64)
+    arrays["kind_vectors"] = tables["kind_vectors"][kinds]
+    return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-def _fill_items(row: Mapping[str, Any], example: Example, randomly: random.Random) -> list[int]:
+def _fill_items(row: Mapping[str, Any], example: Example, tables: Mapping[str, Any], randomly: Any) -> Any:
     """Write the items of an example; the place of each."""
-    question = example.question
-    is_inserted = example.takes_words and randomly.random() < INSERTED
-    inserted = randomly.randrange(len(example.is_function) + 1) if is_inserted else -1
-    at: list[int] = []
-    place = 0
-    for number, features in enumerate(question.features):
-        if number == inserted:
-            word = randomly.choice(_common_words())
-            _fill_item(row, place, (UNKNOWN,), word, letters(word))
-            place += 1
-        at.append(place)
-        kept = features[:MOST_FEATURES]
-        if number < len(example.is_function) and example.is_function[number] and randomly.random() < FORGOTTEN:
-            kept = (UNKNOWN, features[-1])
-        # Names of the data are mostly hidden, so that they are not learned.
-        is_hidden = VALUE in kept and randomly.random() < 0.7
-        said = "" if is_hidden else question.words[number]
-        _fill_item(row, place, kept, said, question.shapes[number])
-        place += 1
+    count = len(example.features)
+    at = np.arange(count)
+    if example.takes_words and randomly.random() < INSERTED:
+        inserted = int(randomly.integers(example.is_function.size + 1))
+        at = at + (at >= inserted)
+        features, said, shape, vector = tables["words"][randomly.integers(len(tables["words"]))]
+        row["features"][inserted, 0], row["is_item"][inserted], row["is_shown"][inserted] = features, True, bool(said)
+        row["letters"][inserted, : len(shape)], row["vectors"][inserted] = shape, vector
+    is_forgotten = example.is_function & (randomly.random(count) < FORGOTTEN)
+    kept = example.features.copy()
+    kept[is_forgotten] = FEATURES
+    kept[is_forgotten, 0] = UNKNOWN
+    # Names of the data are mostly hidden, so that they are not learned.
+    is_hidden = example.is_value & ~is_forgotten & (randomly.random(count) < HIDDEN)
+    is_shown = ~is_hidden & tables["is_said"][example.vectors]
+    row["features"][at], row["is_item"][at], row["is_shown"][at] = kept, True, is_shown
+    row["letters"][at] = np.where(is_shown[:, None], example.letters, FEATURES)
+    row["vectors"][at] = tables["vectors"][example.vectors] * is_shown[:, None]
     return at
 
 
-def _fill_item(row: Mapping[str, Any], place: int, features: Sequence[int], said: str, shape: Sequence[int]) -> None:
-    row["features"][place, : len(features)] = features
-    row["is_item"][place] = True
-    if said:
-        row["letters"][place, : len(shape[:MOST_LETTERS])] = shape[:MOST_LETTERS]
-        row["vectors"][place] = _vector(said)
-        row["is_shown"][place] = 1
-
-
-def _fill_steps(
-    row: Mapping[str, Any],
-    example: Example,
-    at: Sequence[int],
-    places: int,
-    kinds: dict[tuple[tuple[int, ...], str], int],
-) -> None:
-    """Write the leaves and the steps of an example. Leaves of the same features and words are one of `kinds`."""
-    leaves = example.question.leaves
-    for place, leaf in enumerate(leaves):
-        row["leaf_items"][place] = places if leaf.item == IMPLIED else at[leaf.item]
-        kind = example.question.leaf_features[place][:MOST_LEAF], example.question.leaf_words[place]
-        row["leaf_kinds"][place] = kinds.setdefault(kind, len(kinds))
-    for step, right in enumerate(example.steps):
-        rules = GRAMMAR[_SYMBOLS[example.symbols[step]]]
-        row["is_step"][step], row["symbols"][step] = True, example.symbols[step]
-        row["allowed"][step, : len(NAMES)] = [name in rules for name in NAMES]
-        before = example.steps[step - 1] if step else ""
-        is_ordering = isinstance(before, str) and before in ORDERING
-        row["allowed"][step, len(NAMES) : len(NAMES) + len(leaves)] = [
-            f"@{leaf.type}" in rules
-            and (not is_ordering or leaf.type != "attribute" or place in example.question.ordered)
-            for place, leaf in enumerate(leaves)
-        ]
-        row["right"][step, [NAMES.index(right)] if isinstance(right, str) else [len(NAMES) + n for n in right]] = True
-        if step + 1 < len(example.steps):
-            if isinstance(right, str):
-                row["last_name"][step + 1] = NAMES.index(right)
+def _fill_steps(row: Mapping[str, Any], example: Example, tables: Mapping[str, Any]) -> None:
+    """Write the steps of an example."""
+    symbols, names = example.symbols, len(NAMES)
+    steps, leaves = len(symbols), len(example.leaf_types)
+    row["is_step"][:steps], row["symbols"][:steps] = True, symbols
+    row["allowed"][:steps, :names] = tables["names"][symbols]
+    is_fitting = example.is_ordered[None] | ~example.is_ordering[:, None]
+    row["allowed"][:steps, names : names + leaves] = tables["types"][symbols][:, example.leaf_types] & is_fitting
+    for step, right in enumerate(example.right):
+        row["right"][step, right] = True
+        if step + 1 < steps:
+            if right[0] < names:
+                row["last_name"][step + 1] = right[0]
             else:
-                row["last_leaf"][step + 1] = right[0]
+                row["last_leaf"][step + 1] = right[0] - names
 
 
-@lru_cache(maxsize=100_000)
-def _vector(text: str) -> Any:
-    return text_vectors().embed([text])[0]
-
-
-def _common_words() -> tuple[str, ...]:
-    return tuple(word for word in text_vectors().whole_words[:6000] if len(word) > 2)
+def _tables() -> dict[str, Any]:
+    """What examples point to: vectors and kinds of leaves, what each symbol allows, and words to be inserted."""
+    kinds = list(_KINDS.places)
+    texts = list(_TEXTS.places)
+    words = [word for word in text_vectors().whole_words[:6000] if len(word) > 2]
+    return {
+        "vectors": text_vectors().embed(texts),
+        "is_said": np.array([bool(text) for text in texts]),
+        "kind_features": _padded([features for features, _ in kinds], MOST_LEAF),
+        "kind_vectors": text_vectors().embed([said for _, said in kinds]),
+        "names": np.array([[name in rules for name in NAMES] for rules in GRAMMAR.values()]),
+        "types": np.array([[f"@{each}" in rules for each in _TYPES] for rules in GRAMMAR.values()]),
+        "words": [(UNKNOWN, word, letters(word)[:MOST_LETTERS], text_vectors().embed([word])[0]) for word in words],
+    }
 
 
 def _train(pools: Sequence[Sequence[Example]]) -> dict[str, Any]:
     """The average of the last weights."""
     torch.manual_seed(0)
     randomly = random.Random(0)  # noqa: S311
+    noise = np.random.default_rng(0)
+    tables = _tables()
     network = Network()
     averaged = {name: value.clone() for name, value in network.state_dict().items()}
     optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.02)
@@ -353,12 +419,12 @@ def _train(pools: Sequence[Sequence[Example]]) -> dict[str, Any]:
     for step in range(1, STEPS + 1):
         if not batches:
             drawn = [randomly.choice(randomly.choices(pools, SHARES)[0]) for _ in range(BATCH * 8)]
-            drawn.sort(key=lambda each: len(each.question.features) + len(each.steps))
+            drawn.sort(key=lambda each: each.size)
             batches = [drawn[at : at + BATCH] for at in range(0, len(drawn), BATCH)]
             randomly.shuffle(batches)
         for group in optimiser.param_groups:
             group["lr"] = RATE * min(1, step / 200) * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.02)
-        batch = _batch(batches.pop(), randomly)
+        batch = _batch(batches.pop(), tables, noise)
         likelihood = torch.logsumexp(network(batch).masked_fill(~batch["right"], -1e9), -1)
         loss = -(likelihood * batch["is_step"]).sum() / batch["is_step"].sum()
         optimiser.zero_grad()

@@ -20,7 +20,7 @@ from tollhouse.questions.coverage import nodes
 from tollhouse.questions.linking import Meaning
 from tollhouse.questions.parser_input import parser_input
 from tollhouse.questions.plans import NoPlan, encode
-from tollhouse.questions.query import Compare, Groups, Not, Query, Rows, Share, Test
+from tollhouse.questions.query import Compare, Figure, Groups, List, Not, Query, Rows, Share, Test
 from tollhouse.questions.years import with_years
 from tools.question_generator.generator import LANGUAGE_WEIGHTS
 from tools.question_generator.slots import LANGUAGES, Forms, places
@@ -150,6 +150,11 @@ def _makes_sense(query: Query) -> bool:
         others = [rows for rows in (query.without, query.also) if rows is not None]
         is_tested = any(query.by in _tested(rows) for rows in (query.rows, *others))
         return not is_tested and query.rows not in others
+    if isinstance(query, List | Figure):
+        parts = [part.of if isinstance(part, Not) else part for part in query.rows.parts]
+        tested = [part.attribute for part in parts if isinstance(part, Test)]
+        values = [value for part in parts if isinstance(part, Test) for value in part.values]
+        return len(set(tested)) == len(tested) and len(set(values)) == len(values)
     return not isinstance(query, Compare) or query.sides[0] != query.sides[1]
 
 

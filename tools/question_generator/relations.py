@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tollhouse.questions.answering import Engine
-from tollhouse.questions.frames import all_of, any_of, negated
+from tollhouse.questions.conditions import all_of, any_of, negated
 from tollhouse.questions.parser_input import parser_input
 from tollhouse.questions.plans import NoPlan, Realiser, encode, key
 from tollhouse.questions.query import (
@@ -239,10 +239,10 @@ class _Writer:
             pass
         elif places and self._chance.random() < STRANGE:
             at = self._chance.choice(places)
-            word = self._word(of, is_new=self._chance.random() < 0.5)
+            word = _word(of, self._chance, is_new=self._chance.random() < 0.5)
             text = f"{text[:at]}{f'{word} ' if language in ('en', 'de') else f' {word}'}{text[at:]}"
         elif names and self._chance.random() < NAMELESS:
-            text = text.replace(self._chance.choice(names), self._word(of, is_new=True).capitalize())
+            text = text.replace(self._chance.choice(names), _word(of, self._chance, is_new=True).capitalize())
         else:
             is_strange = False
         return text.replace(_STRANGE, "").replace(_NAME, ""), is_strange
@@ -250,14 +250,7 @@ class _Writer:
     def _written(self, text: str, language: str, of: Engine) -> str:
         """The text with its endings put right, as people write it, perhaps beside a clause that says nothing."""
         if self._chance.random() < LED:
-            lead = choose_alternatives(self._chance.choice(_templates()["lead"][language]), self._chance)
-            while "{w}" in lead:
-                lead = lead.replace(
-                    "{w}", self._word(of, is_new=False) if language == "en" else self._foreign(of, language), 1
-                )
-            is_name = text[1:2].isupper() or any(text.startswith(name) for name in self._names(of))
-            inner = text if is_name or lead.startswith("{}") else text[0].lower() + text[1:]
-            text = lead.replace("{}", inner).replace("?,", ",").replace(" ?.", " ?").replace("?.", "?")
+            text = led(text, language, of, self._chance)
         elif self._chance.random() < FRAMED:
             text = frame(text, "question" if text.endswith("?") else "text", language, self._chance)
         for pattern, replacement in _templates()["agreement"].get(language, ()):
@@ -266,23 +259,35 @@ class _Writer:
             text = text[0].upper() + text[1:]
         return write_carelessly(text, self._chance) if self._chance.random() < 0.3 else text
 
-    @staticmethod
-    @cache
-    def _names(of: Engine) -> tuple[str, ...]:
-        return tuple(name.text for name in of.dataset.names() if name.text[:1].isupper())
 
-    def _word(self, of: Engine, *, is_new: bool) -> str:
-        """A word that the vocabulary does not know: an ordinary one, or one that no language has."""
-        while True:
-            word = _new_word(self._chance) if is_new else self._chance.choice(_ordinary())
-            if _is_unknown(word, of):
-                return word
+def led(text: str, language: str, of: Engine, chance: random.Random) -> str:
+    """The question beside a clause that says nothing, with words that the vocabulary does not know."""
+    lead = choose_alternatives(chance.choice(_templates()["lead"][language]), chance)
+    while "{w}" in lead:
+        lead = lead.replace("{w}", _word(of, chance) if language == "en" else _foreign(of, language, chance), 1)
+    is_name = text[1:2].isupper() or any(text.startswith(name) for name in _names(of))
+    inner = text if is_name or lead.startswith("{}") else text[0].lower() + text[1:]
+    return lead.replace("{}", inner).replace("?,", ",").replace(" ?.", " ?").replace("?.", "?")
 
-    def _foreign(self, of: Engine, language: str) -> str:
-        while True:
-            word = self._chance.choice(_templates()["ordinary"][language])
-            if _is_unknown(word, of):
-                return str(word)
+
+@cache
+def _names(of: Engine) -> tuple[str, ...]:
+    return tuple(name.text for name in of.dataset.names() if name.text[:1].isupper())
+
+
+def _word(of: Engine, chance: random.Random, *, is_new: bool = False) -> str:
+    """A word that the vocabulary does not know: an ordinary one, or one that no language has."""
+    while True:
+        word = _new_word(chance) if is_new else chance.choice(_ordinary())
+        if _is_unknown(word, of):
+            return word
+
+
+def _foreign(of: Engine, language: str, chance: random.Random) -> str:
+    while True:
+        word = chance.choice(_templates()["ordinary"][language])
+        if _is_unknown(word, of):
+            return str(word)
 
 
 @cache
