@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.questions.invented import LIBRARY, NOW
+from tests.questions.invented import LIBRARY, read
 from tollhouse.questions.coverage import is_plausible
-from tollhouse.questions.follow_ups import with_earlier
-from tollhouse.questions.grammar import read_question
 from tollhouse.questions.leaves import IMPLIED
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.parser import question_parser
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.planning import best_plan
+from tollhouse.questions.planning import Question, likeliest
 from tollhouse.questions.plans import GRAMMAR, Realiser, encode, following, key
 from tollhouse.questions.query import (
     AllOf,
@@ -89,7 +87,7 @@ def test_an_attribute_of_another_kind_is_not_understood():
 
 @pytest.mark.parametrize("text", ["Which authors sued Mori?", "Which peaceful authors are there?"])
 def test_an_unknown_word_that_says_something_is_not_left_out(text: str):
-    assert isinstance(read_question(text, LIBRARY, now=NOW), Refusal)
+    assert isinstance(read(text), Refusal)
 
 
 def test_what_a_service_declares_can_be_meant_without_its_words():
@@ -113,7 +111,7 @@ def test_every_plan_of_a_labelled_question_gives_its_query_again():
     linker, checked = _infra_linker(), 0
     for line in map(json.loads, QUESTIONS.read_text(encoding="utf-8").splitlines()):
         text = (line.get("turns") or [line.get("question")])[0]
-        reading = read_question(text, linker)
+        reading = read(text, linker)
         if not isinstance(reading, Reading) or reading.corrected or reading.ignored:
             continue
         leaves = parser_input(linker.link(text), linker, None).leaves
@@ -131,7 +129,7 @@ def test_every_plan_of_a_labelled_question_gives_its_query_again():
 def test_any_text_has_only_plans_that_the_grammar_allows(text: str):
     linked = LIBRARY.link(text)
     if not linked.items:
-        assert best_plan(text, LIBRARY, now=None, hours=None, before=None) is None
+        assert list(likeliest(Question(text, LIBRARY))) == []
         return
     for plan in question_parser().plans(parser_input(linked, LIBRARY, None)):
         symbols: tuple[str, ...] = ("query",)
@@ -143,15 +141,14 @@ def test_any_text_has_only_plans_that_the_grammar_allows(text: str):
 
 def test_a_follow_up_takes_its_rows_from_the_question_before():
     linker = _infra_linker()
-    first = read_question("Who supplies NVIDIA?", linker)
+    first = read("Who supplies NVIDIA?", linker)
     assert isinstance(first, Reading)
-    before: Query = first.query
-    planned = best_plan("and which of those hail from Japan?", linker, now=None, hours=None, before=before)
-    plain = read_question("Which of them are Japanese?", linker, before=before)
-    assert planned is not None
-    assert isinstance(planned[1], Reading)
+    said, plain = (
+        read(text, linker, first.query) for text in ("and which of those hail from Japan?", "the Japanese ones")
+    )
+    assert isinstance(said, Reading)
     assert isinstance(plain, Reading)
-    assert key(with_earlier(planned[1].query, before)) == key(plain.query)
+    assert key(said.query) == key(plain.query)
 
 
 def test_every_form_of_query_can_be_written_as_a_plan():

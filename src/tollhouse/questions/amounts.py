@@ -346,12 +346,6 @@ def compared(attribute: str, relation: Relation, values: Sequence[float], words:
     return Test(attribute, _compared(relation), tested, words)
 
 
-def relation_named(name: str) -> Relation:
-    """The relation of a concept or sign of comparison: "more" and ">" are above."""
-    of_concept = (relation for concept, relation in _CONCEPTS if concept == name)
-    return _SIGNS[name] if name in _SIGNS else next(of_concept, "")
-
-
 def with_scale(low: float, high: float, *, is_said_once: bool) -> float:
     """The lower end with the multiplier that is said once for both: "between one and two thousand"."""
     if not is_said_once or low * 100 > high:

@@ -10,14 +10,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 from rapidfuzz import fuzz, process
 
+from tollhouse.questions.conditions import all_of, named_in
 from tollhouse.questions.execution import Places, Result, Tables, every_test, words_of
-from tollhouse.questions.frames import NEGATIONS, all_of, named_in
-from tollhouse.questions.grammar import read_question
 from tollhouse.questions.grounding import Citations, Reference
-from tollhouse.questions.linking import Linker
+from tollhouse.questions.linking import Linker, Meaning
 from tollhouse.questions.normalise import language_of, tokenise
-from tollhouse.questions.parser import UNLIKELY
-from tollhouse.questions.planning import LEAST, LEAST_GUESSED, SURE, best_plan
+from tollhouse.questions.planning import Question, likeliest, read_question
 from tollhouse.questions.plans import key
 from tollhouse.questions.query import (
     COUNT,
@@ -52,8 +50,8 @@ MOST_NAMED = 12
 MOST_CITED = 25
 MOST_IDS = 1_000
 SUGGESTIONS = 2
-# Why the grammar refuses what the parser may still read.
-PARSED: tuple[Reason, ...] = ("unknown_words", "unclear")
+# A plan at least as likely (logarithm) that finds something makes an answer that there is nothing doubtful.
+DOUBTED = -2.5
 
 
 class Answer(Struct, frozen=True):
@@ -88,34 +86,11 @@ class Engine:
         self.linker = linker or Linker(dataset.declaration, dataset.names(), self.tables.knows_words, dataset.earliest)
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
-        """The question as a query, after the conversation's previous one.
+        """The question as a query, after the conversation's previous one; or why it has none."""
+        return read_question(self._question(text, before))
 
-        The parser reads questions to tables, and the grammar those of which it is not sure though it knows every word.
-        In services that it has learned from it is believed where it is sure; elsewhere the grammar, and what that
-        cannot read, the parser may.
-        """
-        now, hours = self.dataset.now, self.dataset.hours
-        reading = read_question(text, self.linker, now=now, hours=hours, before=before)
-        if isinstance(reading, Refusal) and reading.reason not in PARSED:
-            return reading
-        score, planned = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, reading)
-        is_sound = not isinstance(planned, Reading) or self._is_sound(planned.query)
-        is_likely = score >= (LEAST_GUESSED if isinstance(planned, Reading) and planned.guessed else LEAST)
-        if not self.dataset.declaration.is_learned:
-            if isinstance(planned, Reading) and is_sound and is_likely:
-                return planned
-            # The grammar's refusal names the words that it rests on.
-            has_words = isinstance(planned, Reading) and not planned.guessed
-            return reading if isinstance(reading, Refusal) or has_words else Refusal("unclear")
-        if not is_sound or isinstance(planned, Refusal):
-            return reading
-        if isinstance(reading, Refusal):
-            return planned if is_likely else reading
-        return planned if score >= SURE and not self._denies_twice(text) else reading
-
-    def _denies_twice(self, text: str) -> bool:
-        """Whether a text has two denials, of which the parser has learned little."""
-        return sum(item.says(*NEGATIONS) for item in self.linker.link(text).items) > 1
+    def _question(self, text: str, before: Query | None) -> Question:
+        return Question(text, self.linker, self.dataset.now, self.dataset.hours, before, self._is_sound)
 
     def _is_sound(self, query: Query) -> bool:
         """Whether every row that a query of the parser names is of the kind that it asks for, and no time a number."""
@@ -132,30 +107,34 @@ class Engine:
         """The answer to a question, after the conversation's previous query."""
         reading = self.read(text, before)
         if isinstance(reading, Refusal):
-            can_open = reading.open is not None and self._can_open(reading.open)
-            opened = self._from_texts(reading.open) if reading.open and can_open else None
-            return opened or self.refuse(text, reading)
+            return self.refuse(text, reading)
         answer = self.answer_reading(text, reading)
         if not isinstance(answer, Refusal) and _is_none(answer) and not reading.guessed:
-            answer = self._confirmed(text, before, reading, answer)
+            answer = self._confirmed(self._question(text, before), reading, answer)
         return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
 
-    def _confirmed(self, text: str, before: Query | None, reading: Reading, none: Answer) -> Answer | Refusal:
-        """An answer that there is nothing, unless the grammar or the parser reads the question in another way."""
-        now, hours = self.dataset.now, self.dataset.hours
-        other: Reading | Refusal = read_question(text, self.linker, now=now, hours=hours, before=before)
-        if isinstance(other, Refusal) or key(other.query) == key(reading.query):
-            if any(item.says(*NEGATIONS) for item in self.linker.link(text).items):
-                # Of denials the grammar knows more than the parser.
-                return none
-            score, other = best_plan(text, self.linker, now=now, hours=hours, before=before) or (UNLIKELY, other)
-            if score < SURE:
-                return none
-            if isinstance(other, Refusal):
+    def _confirmed(self, question: Question, reading: Reading, none: Answer) -> Answer | Refusal:
+        """An answer that there is nothing, unless another likely reading of the question, or of a word, has one."""
+        for other in likeliest(question):
+            if other.score < DOUBTED or not isinstance(other.made, Reading):
+                continue
+            if key(other.made.query) == key(reading.query):
+                continue
+            answer = self.answer_reading(question.text, replace(other.made, guessed=False))
+            if isinstance(answer, Answer) and not _is_none(answer):
                 return Refusal("unclear")
-        # That its rows are none as well confirms the answer, whatever words it leaves out.
-        answer = self.answer_reading(text, replace(other, guessed=False))
-        return none if isinstance(answer, Answer) and _is_none(answer) else answer
+        tests = {(test.words, test.attribute) for rows in rows_in(reading.query) for test in every_test(rows.where)}
+        for item in question.linked(reading.corrected).items:
+            # "MU" names a company by its ticker, and Mauritius.
+            used = [meaning for meaning in item.meanings if (item.text, meaning.name) in tests]
+            others = [meaning for meaning in item.meanings if meaning.role == "value" and meaning not in used]
+            if used and any(self._has_rows(other) for other in others if other.kind == used[0].kind):
+                return Refusal("unclear", (item.text,))
+        return none
+
+    def _has_rows(self, meaning: Meaning) -> bool:
+        is_of_link = meaning.relation or meaning.kind not in self.tables.kinds
+        return not is_of_link and bool(self.tables.mask(meaning.kind, Test(meaning.name, "is", (meaning.value,))).any())
 
     def answer_reading(self, text: str, reading: Reading) -> Answer | Refusal:
         """The answer to a question that has been read."""
@@ -189,11 +168,6 @@ class Engine:
         if isinstance(query, Groups):
             return f"{wording.describe(query.rows, None)}{wording.remaining(query)}"
         return "; ".join(wording.describe(rows, None) for rows in rows_in(query))
-
-    def _can_open(self, query: Open) -> bool:
-        """Whether texts can answer for these rows: the texts are theirs, or speak of persons."""
-        kind = self.tables.kinds[query.rows.kind]
-        return kind.person or kind.name in self.passages.kinds
 
     def _opened(self, text: str, query: Open, reading: Reading) -> Answer | None:
         """The passages that answer an open question; of one in another language, those about what it names."""

@@ -6,9 +6,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from tollhouse.questions.frames import NEGATIONS
 from tollhouse.questions.leaves import years_of
-from tollhouse.questions.linking import Item, Linker, Meaning, Role
+from tollhouse.questions.linking import NEGATIONS, Item, Linker, Meaning, Role
 from tollhouse.questions.normalise import language_data
 from tollhouse.questions.query import (
     ALL,

@@ -11,9 +11,9 @@ from typing import Literal
 from msgspec import Struct, field
 
 from tollhouse.questions.amounts import Amount, read_amount
+from tollhouse.questions.conditions import range_test
 from tollhouse.questions.declined import declined_search
 from tollhouse.questions.execution import every_test, singular
-from tollhouse.questions.frames import range_test
 from tollhouse.questions.linking import Item, Linked, Linker, Meaning
 from tollhouse.questions.normalise import fold, language_data
 from tollhouse.questions.query import AllOf, AnyOf, Condition, Not, Open, Order, Reading, Refusal, Rows, Test

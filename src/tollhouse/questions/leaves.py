@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from tollhouse.questions.frames import all_of, range_test
+from tollhouse.questions.conditions import all_of, range_test
 from tollhouse.questions.linking import Item, Linker, Meaning
 from tollhouse.questions.query import (
     AllOf,

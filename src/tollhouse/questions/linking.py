@@ -80,6 +80,9 @@ _PARTS = {
     "unavailable": "n",
 }
 
+# Function words that deny.
+NEGATIONS = ("not", "without", "except", "neither", "nor")
+
 
 class Meaning(Struct, frozen=True, gc=False):
     """What a phrase can stand for. `name` is the concept, attribute, relation, operation or subject.

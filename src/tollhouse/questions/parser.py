@@ -26,6 +26,8 @@ MOST_TOKENS = 56
 HEADS = 4
 # Plans and continuations that are less likely than this (log) are not followed.
 UNLIKELY = -4.0
+# And those that are so much less likely than the best.
+WORSE = 3.0
 _LEAVES_TRIED = 8
 
 _LAYERS = frozenset(
@@ -119,7 +121,9 @@ class QuestionParser:
                 # Before the first token there is no leaf.
                 read = read + weights["leafin.bias"]
             state = self._decoded(read, cross, caches, [beam.parent for beam in beams], step)
-            results = [beam for beam in self._continued(beams, state, leaves, groups) if beam.score > UNLIKELY]
+            results = self._continued(beams, state, leaves, groups)
+            least = max(UNLIKELY, max((beam.score for beam in [*results, *done]), default=0.0) - WORSE)
+            results = [beam for beam in results if beam.score > least]
             done += [beam for beam in results if not beam.symbols]
             beams = [beam for beam in results if beam.symbols]
             if not beams or (done and max(beam.score for beam in done) >= beams[0].score):

@@ -1,30 +1,40 @@
-"""Reads questions with the parser: the likeliest plan that leaves out nothing of what the question says."""
+"""Reads questions: the likeliest plan that leaves out nothing of what the question says, or why there is none."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from itertools import islice
+from math import exp, log
+from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.questions.coverage import is_plausible, nodes, unread
-from tollhouse.questions.follow_ups import with_earlier
+from tollhouse.questions.declined import REASONS
 from tollhouse.questions.leaves import Leaf
 from tollhouse.questions.linking import Item, Linked, Linker
+from tollhouse.questions.normalise import LANGUAGES, MOST_TOKENS, language_data, tokenise
 from tollhouse.questions.parser import Plan, question_parser
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.plans import NoPlan, Realiser
+from tollhouse.questions.plans import NoPlan, Realiser, key
 from tollhouse.questions.query import (
+    EVERYTHING,
     AllOf,
     Among,
     AnyOf,
     Call,
+    Compare,
     Condition,
+    Figure,
     Groups,
+    List,
     Measure,
     Not,
     Query,
     Reading,
+    Reason,
     Refusal,
     Related,
     Rows,
@@ -33,38 +43,145 @@ from tollhouse.questions.query import (
     operands,
     rows_in,
 )
-from tollhouse.questions.spelling import Corrections, as_typed
+from tollhouse.questions.spelling import MARGIN, Corrections, as_typed
 from tollhouse.questions.years import with_years
 
-# Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none; one
-# above SURE is believed before the grammar. Each word of the vocabulary that a plan leaves out costs LOST; each unknown
-# name, and a query no one asks, IMPLAUSIBLE. Chosen on questions that the parser has not learned from: docs/quality.md.
-LEAST, LEAST_GUESSED, SURE = -2.0, -0.5, -0.15
+# Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none. Each
+# word of the vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks, IMPLAUSIBLE.
+# Chosen on questions that the parser has not learned from: docs/quality.md.
+LEAST, LEAST_GUESSED = -2.0, -0.5
 LOST = 1.5
 IMPLAUSIBLE = 3.0
 SPELLINGS = 2
+# So many figures before are kept for their sum.
+MOST_EARLIER = 4
+_RISES, _FALLS = ("comparative_more", "increase"), ("comparative_less", "decrease")
 _ENDS = (".", "!", "?", ";", ":")
 # With one of these before it, an unknown word at the end is what the question is about.
 _LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not")
 
 
-def best_plan(
-    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
-) -> tuple[float, Reading | Refusal] | None:
-    """What the likeliest plan makes of a question, with its score, at most 0; None where there is no plan."""
-    return max(likeliest(text, linker, now=now, hours=hours, before=before), key=lambda one: one[0], default=None)
+class Question(Struct, frozen=True):
+    """A question to a service. `now` and `hours` are the end and the length of what its data covers.
+
+    `before` is the query of the question before in the same conversation. `is_sound` tells queries that the data can
+    answer from others.
+    """
+
+    text: str
+    linker: Linker
+    now: datetime | None = None
+    hours: int | None = None
+    before: Query | None = None
+    is_sound: Callable[[Query], bool] = lambda _: True
+
+    def spellings(self, *, widely: bool = False) -> list[tuple[float, Corrections]]:
+        """The likeliest spellings with their costs; the question as it stands where no word is misspelt."""
+        return list(islice(self.linker.spellings(self.text, widely=widely), SPELLINGS)) or [(0.0, ())]
+
+    def linked(self, corrections: Corrections) -> Linked:
+        """The items of the question as the parser reads them."""
+        linked = self.linker.link(self.text, self.now, self.hours, corrections=corrections)
+        return with_years(replace(linked, items=_without_greetings(linked.items)), self.linker)
 
 
-def likeliest(
-    text: str, linker: Linker, *, now: datetime | None, hours: int | None, before: Query | None
-) -> Iterator[tuple[float, Reading | Refusal]]:
-    """What the likeliest plans of a question's likeliest spellings make of it, with their scores, in no order."""
-    spelled: list[tuple[float, Corrections]] = list(islice(linker.spellings(text), SPELLINGS)) or [(0.0, ())]
-    for cost, corrections in spelled:
-        linked = linker.link(text, now, hours, corrections=corrections)
-        linked = with_years(replace(linked, items=_without_greetings(linked.items)), linker)
-        for score, outcome in _outcomes(linked, linker, before):
-            yield score - (cost - spelled[0][0]), outcome
+class Outcome(Struct, frozen=True):
+    """What a plan makes of a question, with its score, at most 0; `linked` is the question as it was spelled for it."""
+
+    score: float
+    made: Reading | Refusal
+    linked: Linked
+
+    @property
+    def is_likely(self) -> bool:
+        is_guessed = isinstance(self.made, Reading) and self.made.guessed
+        return self.score >= (LEAST_GUESSED if is_guessed else LEAST)
+
+
+def read_question(question: Question) -> Reading | Refusal:
+    """The query of a question, or why it has none."""
+    if len(question.text) > MOST_TOKENS and len(tokenise(question.text)) >= MOST_TOKENS:
+        return Refusal("unclear")
+    outcomes = likeliest(question)
+    if not outcomes or not outcomes[0].is_likely:
+        widely = likeliest(question, widely=True)
+        outcomes = widely if widely and widely[0].is_likely else outcomes
+    linked = outcomes[0].linked if outcomes else question.linked(())
+    outside = [item.text for item in linked.items if (time := item.find("time")) is not None and time.value.outside]
+    if not outcomes or not outcomes[0].is_likely:
+        return _refusal("outside_time", outside) if outside else _unread(linked)
+    best = outcomes[0]
+    if isinstance(best.made, Refusal):
+        return _with_words(best.made, linked)
+    if outside:
+        return _refusal("outside_time", outside)
+    if _is_ambiguous(best, outcomes[1:]):
+        return Refusal("ambiguous", tuple(typed for typed, _ in linked.corrected))
+    return best.made
+
+
+def _is_ambiguous(best: Outcome, others: Sequence[Outcome]) -> bool:
+    """Whether another spelling, which is as near, is another question."""
+    assert isinstance(best.made, Reading)
+    query = key(best.made.query)
+    return any(
+        other.linked.corrected != best.linked.corrected
+        and other.score >= best.score - MARGIN
+        and isinstance(other.made, Reading)
+        and key(other.made.query) != query
+        for other in others
+    )
+
+
+def _refusal(reason: Reason, words: Sequence[str]) -> Refusal:
+    return Refusal(reason, tuple(words))
+
+
+def _unread(linked: Linked) -> Refusal:
+    """Why a question has no likely plan: the words that are not known, or nothing that can be named."""
+    unavailable = [item.text for item in linked.items if item.find("unavailable")]
+    unknown = [as_typed(item.text, linked.corrected) for item in linked.items if item.find("unknown")]
+    if unavailable:
+        return _refusal("not_in_data", unavailable)
+    return _refusal("unknown_words", unknown) if unknown else Refusal("unclear")
+
+
+def _with_words(refusal: Refusal, linked: Linked) -> Refusal:
+    """A refusal that the parser chose, with the words that it rests on; without any, it is not said for certain."""
+    concepts = [concept for concept, reason in REASONS.items() if reason == refusal.reason]
+    words = [item.text for item in linked.items if item.says(*concepts)]
+    if refusal.reason == "not_in_data":
+        words = [item.text for item in linked.items if item.find("unavailable")]
+        return replace(refusal, words=tuple(words)) if words else _unread(linked)
+    return _unread(linked) if refusal.reason == "unclear" else replace(refusal, words=tuple(words))
+
+
+def likeliest(question: Question, *, widely: bool = False) -> list[Outcome]:
+    """What the likeliest plans of a question's likeliest spellings make of it, the likeliest first.
+
+    `widely`: ordinary words may be misspelt function words, and others words of the texts; nothing where no word is.
+    """
+    near = question.spellings()
+    spelled = question.spellings(widely=True) if widely else near
+    if widely and spelled == near:
+        return []
+    outcomes = [
+        Outcome(score - (cost - spelled[0][0]), made, linked)
+        for cost, corrections in spelled
+        for linked in (question.linked(corrections),)
+        for score, made in _joined(_outcomes(linked, question))
+    ]
+    return sorted(outcomes, key=lambda outcome: -outcome.score)
+
+
+def _joined(outcomes: Iterable[tuple[float, Reading | Refusal]]) -> Iterator[tuple[float, Reading | Refusal]]:
+    """The outcomes of one question, those that are the same with the sum of their probabilities."""
+    same: dict[Any, list[tuple[float, Reading | Refusal]]] = {}
+    for score, made in outcomes:
+        same.setdefault(key(made.query if isinstance(made, Reading) else made), []).append((score, made))
+    for group in same.values():
+        best = max(group, key=lambda each: each[0])
+        yield min(0.0, best[0] + log(sum(exp(score - best[0]) for score, _ in group))), best[1]
 
 
 def _without_greetings(items: Sequence[Item]) -> tuple[Item, ...]:
@@ -78,11 +195,23 @@ def _without_greetings(items: Sequence[Item]) -> tuple[Item, ...]:
     return tuple(items[first:last])
 
 
-def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[tuple[float, Reading | Refusal]]:
-    if not linked.items or (before is None and linked.items[0].says("and", "but", "what_about", "those")):
+def with_earlier(query: Query, before: Query | None) -> Query:
+    """The query with the figures before it, for a sum or difference of them; or with the list before it."""
+    if isinstance(before, List) and isinstance(query, List):
+        is_pair = before.rows.kind == query.rows.kind and before.rows.where != query.rows.where
+        return replace(query, earlier=(before.rows,)) if is_pair else query
+    if not isinstance(before, Figure) or not isinstance(query, Figure) or before.measure != query.measure:
+        return query
+    if before.rows.kind != query.rows.kind or before.rows == query.rows:
+        return query
+    return replace(query, earlier=(before.rows, *before.earlier)[:MOST_EARLIER])
+
+
+def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Reading | Refusal]]:
+    linker, before = question.linker, question.before
+    if not linked.items or (before is None and linked.items[0].says("and", "but", "those")):
         return
-    question = parser_input(linked, linker, before)
-    for plan in question_parser().plans(question):
+    for plan in question_parser().plans(parser_input(linked, linker, before)):
         try:
             query = Realiser(plan.tokens, before).query()
         except NoPlan:
@@ -90,14 +219,53 @@ def _outcomes(linked: Linked, linker: Linker, before: Query | None) -> Iterator[
         if isinstance(query, Refusal):
             yield plan.score, query
             continue
-        if not _fits(query, linker):
+        if not _fits(query, linker) or not question.is_sound(query):
             continue
         unused = _unused(plan, linked)
         names = sum(_can_be_name(item, linked) for item in unused)
         lost = len(unread(linked.items, query, linker, before)) + _unrepeated(linked.items, query)
+        lost += _forgotten(linked.items, query, before)
         score = plan.score - LOST * lost
         score -= IMPLAUSIBLE * (names + (not is_plausible(query)))
-        yield score, _reading(with_earlier(query, before), unused, linked)
+        yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
+
+
+def _as_compared(query: Query, items: Sequence[Item]) -> Query:
+    """A difference of two sums with the sign that its words give it: "how much less ..." is positive if it fell."""
+    measure = getattr(query, "measure", None)
+    if not isinstance(query, Figure) or measure is None or measure.function not in ("more", "less"):
+        return query
+    said = {word for item in items for word in item.text.lower().split()}
+    is_more, is_less = (
+        any(item.says(*concepts) for item in items) or not said.isdisjoint(_phrases(concepts))
+        for concepts in (_RISES, _FALLS)
+    )
+    if is_more == is_less:
+        return query
+    return replace(query, measure=replace(measure, function="more" if is_more else "less"))
+
+
+def _forgotten(items: Sequence[Item], query: Query, before: Query | None) -> int:
+    """How many conditions of the question before are lost where some of its rows are wanted: "only the", "of those"."""
+    points_back = items[0].says("only") or any(item.says("those") for item in items)
+    if before is None or not points_back or isinstance(query, Call | Compare | Share):
+        return 0
+    rows, old = rows_in(query)[0], next(iter(rows_in(before)), None)
+    if old is None or old.kind != rows.kind:
+        return 0
+    tested = {part.attribute for part in rows.parts if isinstance(part, Test)}
+    parts = [part for part in old.parts if not (isinstance(part, Test) and part.attribute in tested)]
+    said = str(key(rows.where))
+    return sum(str(key(part)) not in said for part in parts if part != EVERYTHING)
+
+
+@cache
+def _phrases(concepts: tuple[str, ...]) -> frozenset[str]:
+    """The phrases of these concepts in every language."""
+    every = language_data()
+    return frozenset(
+        text for language in LANGUAGES for concept in concepts for text in every[language].get(concept, ())
+    )
 
 
 def _unrepeated(items: Sequence[Item], query: Query) -> int:

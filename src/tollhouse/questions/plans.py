@@ -5,8 +5,8 @@ from typing import Any, TypeAlias, cast
 
 from msgspec.structs import asdict, replace
 
+from tollhouse.questions.conditions import all_of, any_of, negated
 from tollhouse.questions.declined import REASONS
-from tollhouse.questions.frames import all_of, any_of, negated
 from tollhouse.questions.leaves import IMPLIED, Leaf, LeafType
 from tollhouse.questions.query import (
     ALL,
@@ -408,13 +408,17 @@ def encode(query: Query | Refusal, leaves: Sequence[Leaf], before: Query | None 
 
 
 def key(part: Any) -> Any:
-    """A part of a query without the words it came from, for comparing."""
+    """A part of a query without the words it came from and the order of conditions and values, for comparing."""
     if isinstance(part, tuple):
         return tuple(map(key, part))
+    if isinstance(part, AllOf | AnyOf):
+        return (type(part).__name__, *sorted(map(key, part.of), key=str))
     if hasattr(part, "__struct_fields__"):
         values = {name: key(value) for name, value in asdict(part).items() if name not in ("words", "earlier")}
         if isinstance(part, Open):
             values["words"] = part.words
+        if isinstance(part, Test):
+            values["values"] = tuple(sorted(values["values"], key=str))
         return (type(part).__name__, *values.items())
     return float(part) if isinstance(part, int) and not isinstance(part, bool) else part
 

@@ -297,12 +297,8 @@ Reason = Literal[
 
 
 class Refusal(Struct, frozen=True):
-    """A question that has no query: why, the words that are to blame, and questions near it that have answers.
-
-    `open` is what to look for in the texts where only words were unknown.
-    """
+    """A question that has no query: why, the words that are to blame, and questions near it that have answers."""
 
     reason: Reason
     words: tuple[str, ...] = ()
     suggestions: tuple[str, ...] = ()
-    open: Open | None = None

@@ -219,7 +219,7 @@ async def test_conversation_goes_on_only_for_the_key_that_had_it(extractive):
     assert "category Battles" in mine["response"]
     assert "country Eritrea" in mine["response"]
     assert "category Battles" not in other["response"]
-    third = {"prompt": "only the critical ones", "conversation_id": mine["conversation_id"]}
+    third = {"prompt": "How many of those are critical?", "conversation_id": mine["conversation_id"]}
     last = (await extractive.ask(third)).json()["response"]
     assert all(part in last for part in ("category Battles", "country Eritrea", "severity critical"))
 
