@@ -51,6 +51,7 @@ export function connectAssistant(highlight) {
 /** The query that was read, part by part; what is empty was not asked for. */
 function understood(query) {
   const isGiven = (value) => value !== null && value !== false && value !== "" && !(Array.isArray(value) && !value.length);
+  const given = (name, value) => (value === false || isGiven(value) ? value : undefined);
   const pairs = Object.entries(query).filter(([, value]) => isGiven(value));
-  return el("dl", { class: "pairs small" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, worded(name)), el("dd", {}, typeof value === "object" ? el("code", {}, JSON.stringify(value)) : worded(String(value))))));
+  return el("dl", { class: "pairs small" }, pairs.map(([name, value]) => el("div", {}, el("dt", {}, worded(name)), el("dd", {}, typeof value === "object" ? el("code", {}, JSON.stringify(value, given)) : worded(String(value))))));
 }
