@@ -1,10 +1,9 @@
-"""Questions with their queries, of forms that the engine's grammar cannot read yet.
+"""Questions to the services with their queries, made by rules: templates/forms.toml says what they look like.
 
-Whether all rows of a set are of another ("are all foundries Taiwanese?"), groups that have rows of one set but none of
-another ("countries with battles but no protests") or of both, means over groups, what companies would stop if one
-failed and whose failure would stop one, one number of a row against another, shares of sums, amounts in millions,
-groups against the figure of a named one, and texts with one word but not another. The rules are templates/forms.toml,
-which says what they look like.
+Plain ones for both directions of a relation, denials once and twice, alternatives in any order; and forms that few
+people use: whether all rows of a set are of another, groups that have rows of one set but none of another, means over
+groups, failures, one number of a row against another, shares of sums, amounts in millions, texts with one word but not
+another.
 """
 
 import random

@@ -118,7 +118,7 @@ class Declaration(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     Each subject has the phrases that name it: {"revenue": ["revenue", "turnover", "Umsatz"]}. `fillers` change nothing.
     `examples` are questions that have answers, for suggestions. `follow_ups` are what may be asked next, by kind of
     row, and under "any" after all; `{country}` is the answer's first group by that attribute or row of that kind.
-    `is_learned`: the parser has learned from questions to the service, so that it is believed before the grammar.
+    `is_learned`: the parser has learned from questions to the service, and reads the names of what it declares.
     """
 
     kinds: tuple[Kind, ...]
