@@ -27,6 +27,7 @@ from tollhouse.questions.query import (
     Share,
     Test,
     operands,
+    rows_in,
 )
 from tollhouse.questions.spelling import TYPO_COST
 
@@ -62,9 +63,10 @@ def _is_new(item: Item) -> bool:
 def is_plausible(query: Query) -> bool:  # noqa: PLR0911
     """Whether anyone would ask for it: not for the number of rows that are named, or a named row among itself.
 
-    No operation is asked for of all rows together: "whose failure would stop the most others?" orders them.
+    Nor for what joins rows with themselves, or compares them. No operation is asked for of all rows together: "whose
+    failure would stop the most others?" orders them.
     """
-    if sum(1 for _ in nodes(query)) > MOST_PARTS:
+    if sum(1 for _ in nodes(query)) > MOST_PARTS or _joins_same(query):
         return False
     if isinstance(query, Call):
         return all(rows.where != EVERYTHING or rows.order is not None for rows in query.rows)
@@ -89,6 +91,11 @@ def is_plausible(query: Query) -> bool:  # noqa: PLR0911
     parts = rows.parts
     names = [part for part in parts if isinstance(part, Test) and part.attribute == "id"]
     return not any(isinstance(part, Related) and is_open(part, name) for name in names for part in parts)
+
+
+def _joins_same(query: Query) -> bool:
+    sides = rows_in(query)
+    return isinstance(query, Call | Compare) and len(set(sides)) < len(sides)
 
 
 def is_open(related: Related, name: Test) -> bool:
