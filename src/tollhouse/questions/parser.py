@@ -77,6 +77,21 @@ class _Layer(Struct, frozen=True):
         return made
 
 
+class _Cross(Struct, frozen=True):
+    """Attention to the items of one question, folded into two matrices: heads times items wide between them."""
+
+    queries: _Layer
+    answers: Array
+    bias: Array | np.float32
+
+    def of(self, read: Array) -> Array:
+        weights = self.queries.of(read).reshape(len(read), HEADS, -1)
+        weights = np.exp(weights - weights.max(axis=-1, keepdims=True))
+        weights /= weights.sum(axis=-1, keepdims=True)
+        made: Array = weights.reshape(len(read), -1) @ self.answers + self.bias
+        return made
+
+
 class QuestionParser:
     """The network. `weights` are named as in training."""
 
@@ -107,7 +122,7 @@ class QuestionParser:
         weights = self._weights
         memory = self._encoded(question)
         leaves = self._leaves(question, memory)
-        cross = [_parts(self._of(memory, f"dec.{n}.kv"), 2) for n in range(self._blocks["dec"])]
+        cross = [self._cross(f"dec.{number}", memory) for number in range(self._blocks["dec"])]
         caches = [np.empty((2, BEAMS, MOST_TOKENS, self._width), np.float32) for _ in cross]
         names = weights["name.weight"]
         beams = [_Beam(0.0, (), ("query",), 0, len(NAMES))]
@@ -182,7 +197,18 @@ class QuestionParser:
             self._known_leaves[features, words] = known
         return known
 
-    def _decoded(self, read: Array, cross: Any, caches: list[Array], parents: list[int], step: int) -> Array:
+    def _cross(self, name: str, memory: Array) -> "_Cross":
+        """What a block of the decoder asks the items of a question, and what they answer."""
+        queries, outputs = self._layers[f"{name}.q"], self._layers[f"{name}.o2"]
+        keys, values = (_by_head(part) for part in _parts(self._of(memory, f"{name}.kv"), 2))
+        scale = np.float32(np.sqrt(self._width // HEADS))
+        folded = _by_head(queries.matrix) @ keys.transpose(0, 2, 1) / scale
+        bias = _by_head(np.broadcast_to(queries.bias, (1, self._width))) @ keys.transpose(0, 2, 1) / scale
+        answers = values @ outputs.matrix.reshape(HEADS, -1, self._width)
+        layer = _Layer(np.concatenate(folded, axis=1), np.concatenate(bias, axis=1)[0], queries.is_normed)
+        return _Cross(layer, answers.reshape(-1, self._width), outputs.bias)
+
+    def _decoded(self, read: Array, cross: list["_Cross"], caches: list[Array], parents: list[int], step: int) -> Array:
         """The state of each beam after its last token; `caches` keep what the tokens before left."""
         count = len(parents)
         for number, stored in enumerate(caches):
@@ -193,9 +219,7 @@ class QuestionParser:
             stored[0, :count, step], stored[1, :count, step] = keys, values
             keys, values = stored[:, :count, : step + 1]
             read = read + self._of(_attend(query[:, None], keys, values)[:, 0], f"{name}.o")
-            queried = self._of(read, f"{name}.q")
-            attended = _attend(queried[None], cross[number][0][None], cross[number][1][None])[0]
-            read = read + self._of(attended, f"{name}.o2")
+            read = read + cross[number].of(read)
             read = self._forward(read, name)
         return read
 
@@ -296,6 +320,12 @@ def _parts(made: Array, count: int) -> list[Array]:
     """What several matrices in one have made, side by side."""
     width = made.shape[-1] // count
     return [made[..., at : at + width] for at in range(0, made.shape[-1], width)]
+
+
+def _by_head(rows: Array) -> Array:
+    """Rows of the whole width as rows of each head: heads, rows, size."""
+    split: Array = rows.reshape(len(rows), HEADS, -1).transpose(1, 0, 2)
+    return split
 
 
 def _attend(query: Array, keys: Array, values: Array) -> Array:
