@@ -103,8 +103,18 @@ def main() -> int:
 
 
 def _write(queries: Iterable[KnownQuery]) -> None:
-    lines = (json.dumps(_short(msgspec.to_builtins(each)), ensure_ascii=False) for each in queries)
+    """Without the words of conditions, which no plan has; a follow-up reads those of the query before."""
+    known = (_short(msgspec.to_builtins(each)) for each in queries)
+    short = (each | {"query": _wordless(each["query"])} if "query" in each else each for each in known)
+    lines = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in short)
     QUERIES.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _wordless(part: Any) -> Any:
+    if isinstance(part, dict):
+        is_said = {name: name == "words" and isinstance(each, str) for name, each in part.items()}
+        return {name: _wordless(each) for name, each in part.items() if not is_said[name]}
+    return [_wordless(each) for each in part] if isinstance(part, list) else part
 
 
 def _short(part: Any) -> Any:

@@ -20,7 +20,7 @@ _SUBJECTS = ("i", "that", "it", "those")
 _NOT_FOR_ROWS = ("when", "why", "how_many", "how")
 
 
-def declined(items: Sequence[Item], concepts: Collection[str] = tuple(REASONS)) -> Refusal | None:
+def declined(items: Sequence[Item], concepts: Collection[str]) -> Refusal | None:
     """Why a text is refused that says one of these concepts; None if it says none."""
     for concept in concepts:
         item = next((item for item in items if item.says(concept)), None)

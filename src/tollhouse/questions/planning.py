@@ -34,7 +34,6 @@ from tollhouse.questions.query import (
     Not,
     Query,
     Reading,
-    Reason,
     Refusal,
     Related,
     Rows,
@@ -109,12 +108,12 @@ def read_question(question: Question) -> Reading | Refusal:
     linked = outcomes[0].linked if outcomes else question.linked(())
     outside = [item.text for item in linked.items if (time := item.find("time")) is not None and time.value.outside]
     if not outcomes or not outcomes[0].is_likely:
-        return _refusal("outside_time", outside) if outside else _unread(linked)
+        return Refusal("outside_time", tuple(outside)) if outside else _unread(linked)
     best = outcomes[0]
     if isinstance(best.made, Refusal):
         return _with_words(best.made, linked)
     if outside:
-        return _refusal("outside_time", outside)
+        return Refusal("outside_time", tuple(outside))
     if _is_ambiguous(best, outcomes[1:]):
         return Refusal("ambiguous", tuple(typed for typed, _ in linked.corrected))
     return best.made
@@ -133,17 +132,13 @@ def _is_ambiguous(best: Outcome, others: Sequence[Outcome]) -> bool:
     )
 
 
-def _refusal(reason: Reason, words: Sequence[str]) -> Refusal:
-    return Refusal(reason, tuple(words))
-
-
 def _unread(linked: Linked) -> Refusal:
     """Why a question has no likely plan: the words that are not known, or nothing that can be named."""
     unavailable = [item.text for item in linked.items if item.find("unavailable")]
     unknown = [as_typed(item.text, linked.corrected) for item in linked.items if item.find("unknown")]
     if unavailable:
-        return _refusal("not_in_data", unavailable)
-    return _refusal("unknown_words", unknown) if unknown else Refusal("unclear")
+        return Refusal("not_in_data", tuple(unavailable))
+    return Refusal("unknown_words", tuple(unknown)) if unknown else Refusal("unclear")
 
 
 def _with_words(refusal: Refusal, linked: Linked) -> Refusal:

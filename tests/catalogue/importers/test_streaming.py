@@ -231,11 +231,8 @@ SHOPS = {
 }
 
 
-@pytest.mark.parametrize("is_gzip", [False, True])
-@pytest.mark.parametrize("name", SHOPS)
-def test_streamed_feed_of_a_shop_equals_one_that_is_read_as_a_whole(tmp_path, monkeypatch, name, is_gzip):
-    path, raw = tmp_path / "file", SHOPS[name](40)
-    path.write_bytes(gzip.compress(raw) if is_gzip else raw)
+def read_both_ways(path, name, monkeypatch):
+    """The table of a file read as a whole, which is that of the file read in pieces of seven letters, twice."""
     whole = read_table([Document(file=path)], FORMATS[name], Context())
     items = list(read_items([Document(file=path)], FORMATS[name], Context()))
     monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
@@ -245,6 +242,15 @@ def test_streamed_feed_of_a_shop_equals_one_that_is_read_as_a_whole(tmp_path, mo
     assert content(streamed) == content(whole)
     assert content(streamed) == content(whole)
     assert list(read_items([Document(file=path)], FORMATS[name], Context())) == items
+    return whole
+
+
+@pytest.mark.parametrize("is_gzip", [False, True])
+@pytest.mark.parametrize("name", SHOPS)
+def test_streamed_feed_of_a_shop_equals_one_that_is_read_as_a_whole(tmp_path, monkeypatch, name, is_gzip):
+    path, raw = tmp_path / "file", SHOPS[name](40)
+    path.write_bytes(gzip.compress(raw) if is_gzip else raw)
+    whole = read_both_ways(path, name, monkeypatch)
     assert len(whole.rows) >= 20
     assert (name == "jsonld") != bool(whole.refused)
 
@@ -260,15 +266,7 @@ def test_streamed_merchant_feed_equals_one_that_is_read_as_a_whole(tmp_path, mon
     letter = "\u306e" if encoding == "iso-2022-jp" else "\u00e9"
     raw = text.replace("\u00e9", letter).encode(encoding)
     path.write_bytes(gzip.compress(raw) if is_gzip else raw)
-    whole = read_table([Document(file=path)], FORMATS[name], Context())
-    items = list(read_items([Document(file=path)], FORMATS[name], Context()))
-    monkeypatch.setattr(documents, "STREAMED_BYTES", 0)
-    monkeypatch.setattr(documents, "_PIECE_LENGTH", 7)
-    streamed = read_table([Document(file=path)], FORMATS[name], Context())
-    assert isinstance(streamed.rows, StreamedRows)
-    assert content(streamed) == content(whole)
-    assert content(streamed) == content(whole)
-    assert list(read_items([Document(file=path)], FORMATS[name], Context())) == items
+    whole = read_both_ways(path, name, monkeypatch)
     assert (len(whole.rows), len(whole.refused)) == ((39, 1) if name == "merchant-xml" else (40, 1))
     assert "Cloud" in whole.rows[0].cells[2]
     if name == "merchant-xml" or encoding != "iso-2022-jp":
