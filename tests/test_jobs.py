@@ -15,7 +15,7 @@ from sqlalchemy import text
 from tests.waiting import until
 from tollhouse import jobs
 from tollhouse.config.settings import Settings
-from tollhouse.jobs import build_jobs, run_jobs
+from tollhouse.jobs import build_jobs, run_forever, run_jobs
 from tollhouse.status.incident_store import Incidents
 from tollhouse.storage import leases
 from tollhouse.storage.database import Database, open_database
@@ -221,6 +221,18 @@ async def test_servers_of_the_earlier_version_leave_the_work_to_this_one(postgre
                 pass
     async with old.leading("background-work", tmp_path) as held:
         assert not held
+
+
+async def test_task_whose_lease_is_lost_is_no_failure(postgres_url, open_another, tmp_path):
+    database, old = open_another(postgres_url), open_another(postgres_url)
+
+    async def work():
+        await add_row(old, "late")
+
+    async with old.leading("background-work", tmp_path):
+        await database.held_jobs()
+        with pytest.raises(leases.LeaseLost):
+            await asyncio.wait_for(run_forever(Incidents(old), "server", work), 10)
 
 
 async def revision(database, name):

@@ -121,13 +121,18 @@ class _Runner:
 
 
 async def run_forever(incidents: Incidents, service: str, work: Work) -> None:
-    """Run a task that should not end; restart it when it fails. The time until then is an incident of the service."""
+    """Run a task that should not end; restart it when it fails. The time until then is an incident of the service.
+
+    Raises LeaseLost from the task: another process goes on with it, so this is no failure.
+    """
     subject = service, f"task {_name(work)}"[:LONGEST_TASK]
     fault = Fault("Background task", "stopped", "A background task failed and was started again.")
     while True:
         await _record(incidents, subject, None)
         try:
             await work()
+        except LeaseLost:
+            raise
         except Exception:
             log.exception("background task failed", service=service, task=subject[1])
             await _record(incidents, subject, fault)
