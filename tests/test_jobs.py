@@ -226,7 +226,7 @@ async def test_servers_of_the_earlier_version_leave_the_work_to_this_one(postgre
 async def test_task_whose_lease_is_lost_is_no_failure(postgres_url, open_another, tmp_path):
     database, old = open_another(postgres_url), open_another(postgres_url)
 
-    async def work():
+    async def work() -> None:
         await add_row(old, "late")
 
     async with old.leading("background-work", tmp_path):

@@ -163,9 +163,8 @@ def _readings(engine: Engine, text: str, before: Query | None) -> Iterator[tuple
     """Queries that a text may mean, with a weight."""
     reading = engine.read(text, before)
     yield 1.0, reading.query if isinstance(reading, Reading) else reading
-    dataset = engine.dataset
-    for score, planned in likeliest(text, engine.linker, now=dataset.now, hours=dataset.hours, before=before):
-        yield math.exp(score), planned.query if isinstance(planned, Reading) else planned
+    for planned in likeliest(engine.question(text, before)):
+        yield math.exp(planned.score), planned.made.query if isinstance(planned.made, Reading) else planned.made
 
 
 def _is_right(engine: Engine, line: LabelledQuestion, text: str, read: Query | Refusal) -> bool:

@@ -47,7 +47,7 @@ LED = 0.12
 # A share of the questions to services is read as if the names of what these declare were not known.
 UNNAMED = 0.25
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
-FORGOTTEN, INSERTED = 0.12, 0.15
+FORGOTTEN, INSERTED = 0.12, 0.05
 # How often a name or a value of the data is hidden.
 HIDDEN = 0.7
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
@@ -157,11 +157,16 @@ def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
             continue
         if not all(_is_ordered(leaf, question) for name, leaf in pairwise(tokens) if name in ORDERING):
             continue
-        yield _example(question, tokens, [bool(item.meanings) and _is_function(item) for item in linked.items])
+        # The rows of a table have one kind, whatever noun names it.
+        is_table = len(dataset.declaration.kinds) == 1
+        yield _example(question, tokens, [_is_forgettable(item, is_table=is_table) for item in linked.items])
 
 
-def _is_function(item: Item) -> bool:
-    return item.meanings[0].role == "function"
+def _is_forgettable(item: Item, *, is_table: bool) -> bool:
+    """Whether a question without knowledge of a word means the same."""
+    if is_table and item.find("kind") is not None:
+        return True
+    return bool(item.meanings) and item.meanings[0].role == "function"
 
 
 def _example(question: ParserInput, tokens: Sequence[Token], is_function: Sequence[bool]) -> Example:

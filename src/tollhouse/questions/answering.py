@@ -87,9 +87,10 @@ class Engine:
 
     def read(self, text: str, before: Query | None = None) -> Reading | Refusal:
         """The question as a query, after the conversation's previous one; or why it has none."""
-        return read_question(self._question(text, before))
+        return read_question(self.question(text, before))
 
-    def _question(self, text: str, before: Query | None) -> Question:
+    def question(self, text: str, before: Query | None = None) -> Question:
+        """The question as it is planned, after the conversation's previous query."""
         return Question(text, self.linker, self.dataset.now, self.dataset.hours, before, self._is_sound)
 
     def _is_sound(self, query: Query) -> bool:
@@ -110,7 +111,7 @@ class Engine:
             return self.refuse(text, reading)
         answer = self.answer_reading(text, reading)
         if not isinstance(answer, Refusal) and _is_none(answer) and not reading.guessed:
-            answer = self._confirmed(self._question(text, before), reading, answer)
+            answer = self._confirmed(self.question(text, before), reading, answer)
         return self.refuse(text, answer) if isinstance(answer, Refusal) else answer
 
     def _confirmed(self, question: Question, reading: Reading, none: Answer) -> Answer | Refusal:

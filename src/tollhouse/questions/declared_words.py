@@ -61,10 +61,12 @@ def _of_values(attribute: Attribute, texts: Mapping[Scalar, Sequence[str]]) -> I
     if attribute.type == "place":
         return
     if attribute.type == "flag":
+        nouns = attribute.nouns or attribute.values.get("true", ())
         for holds in (True, False):
-            yield Test(attribute.name, "is", (holds,)), attribute.nouns[:MOST_NOUNS]
-    for value, phrases in attribute.values.items():
-        yield Test(attribute.name, "is", (value,)), (value, *phrases[:MOST_NOUNS])
+            yield Test(attribute.name, "is", (holds,)), nouns[:MOST_NOUNS]
+    elif len(attribute.values) <= MOST_VALUES:
+        for value, phrases in attribute.values.items():
+            yield Test(attribute.name, "is", (value,)), (value, *phrases[:MOST_NOUNS])
     if attribute.type == "keyword" and len(texts) <= MOST_VALUES:
         for named, said in texts.items():
             yield Test(attribute.name, "is", (named,)), said[:2]

@@ -123,8 +123,11 @@ def _of_meaning(  # noqa: C901, PLR0912
             yield Leaf("attribute", f"{name}.values", place, "counted")
     elif role in ("extreme", "unit"):
         yield Leaf("attribute", name, place, role)
-        if role == "extreme":
-            yield Leaf("order", Order(name, bool(meaning.value)), place)
+        yield from (
+            _one_unit(items, place, meaning)
+            if role == "unit"
+            else (Leaf("order", Order(name, bool(meaning.value)), place),)
+        )
     elif role == "range":
         yield Leaf("condition", range_test(name, *meaning.value, words=item.text), place, "range")
     elif role in ("verb", "party", "stranded"):
@@ -162,6 +165,14 @@ def _of_meaning(  # noqa: C901, PLR0912
         for attribute in _link_times(linker):
             for test in _since_until(attribute, meaning, item):
                 yield Leaf("link", test, place, "time")
+
+
+def _one_unit(items: Sequence[Item], place: int, unit: Meaning) -> Iterator[Leaf]:
+    """The number of a unit that has none before it: "an hour", "half an hour"."""
+    before = items[max(0, place - 2) : place]
+    if not any(item.number is not None for item in before):
+        is_half = any(item.says("half") for item in before)
+        yield Leaf("number", float(unit.value) / (2 if is_half else 1), place, "scaled")
 
 
 def _found_by(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:

@@ -460,8 +460,9 @@ class Linker:
                 for other in self._lexicon.inflected.get((stem, spoken, row), ()):
                     change = len(word) + len(other) - 2 * len(stem)
                     matched.setdefault(other, extra + min(0.08 * change, 0.4) + 0.02)
-        if len(word) > 3 and word.endswith("s") and word[:-1] in self._lexicon.inflects:
-            matched.setdefault(word[:-1], 0.1)
+        for one in _singulars(word):
+            if one in self._lexicon.inflects:
+                matched.setdefault(one, 0.1)
         return sorted(matched.items(), key=lambda pair: pair[1])
 
     def _matches(self, tokens: list[Token], language: str) -> list[list[_Match]]:
@@ -717,6 +718,14 @@ def _degrees(text: str) -> tuple[str, ...]:
     if text.endswith(("ste", "sten")) and len(text) > 6:
         return text, text.removesuffix("n").removesuffix("ste") + "er"
     return (text,)
+
+
+def _singulars(word: str) -> tuple[str, ...]:
+    """What an English plural can be one of."""
+    if len(word) <= 3 or not word.endswith("s"):
+        return ()
+    ends = {"ies": "y", "ves": "f", "es": ""}
+    return word[:-1], *(word.removesuffix(ending) + single for ending, single in ends.items() if word.endswith(ending))
 
 
 def _forms(word: str) -> tuple[str, ...]:

@@ -112,3 +112,76 @@ def test_change_of_a_row_is_not_work_for_the_others():
         sys.setprofile(None)
         assert after.dataset.changed_names is not None
     assert calls[1] < 1.2 * calls[0], calls
+
+
+FILMS = """
+title = "Festival"
+description = "Films"
+licence = "CC0"
+source = "Tests"
+price_usd = "0.01"
+free_per_day = 1
+[table]
+file = "festival.csv"
+format = "csv"
+id = "id"
+title = "film_title"
+[fields.film_title]
+type = "text"
+[fields.nation]
+type = "keyword"
+[fields.genre]
+type = "keyword"
+[fields.runtime_min]
+type = "integer"
+[fields.tickets_sold]
+type = "integer"
+[fields.jury_score]
+type = "number"
+"""
+
+
+def film(number: int, nation: str, genre: str, minutes: int, tickets: int) -> dict[str, Any]:
+    numbers = {"runtime_min": minutes, "tickets_sold": tickets, "jury_score": number / 2}
+    return {"id": f"f{number}", "film_title": f"Title {number}", "nation": nation, "genre": genre} | numbers
+
+
+def films_engine(nations: tuple[str, ...] = ("Ireland", "Kenya", "USA")):
+    genres = ("comedy", "documentary", "drama")
+    films = [film(number, nations[number % 3], genres[number // 3], 80 + 10 * number, number) for number in range(9)]
+    return table_engine(parse_declaration(FILMS, Path("services/festival.toml")), films)
+
+
+@pytest.mark.parametrize(
+    ("said", "role", "name", "value"),
+    [
+        pytest.param("films", "kind", "item", None, id="what titles are titles of"),
+        pytest.param("movies", "kind", "item", None, id="synonym of it"),
+        pytest.param("tickets", "attribute", "tickets_sold", None, id="part of a column's name"),
+        pytest.param("jury", "attribute", "jury_score", None, id="first part of a column's name"),
+        pytest.param("documentaries", "value", "genre", "documentary", id="plural of a value"),
+        pytest.param("Irish", "value", "nation", "Ireland", id="adjective of a country"),
+        pytest.param("amerikanische", "value", "nation", "USA", id="adjective in German, as the column writes it"),
+        pytest.param("Nigerian", "value", "nation", "Nigeria", id="country without rows"),
+        pytest.param("hours", "unit", "runtime_min", 60.0, id="larger unit"),
+        pytest.param("longest", "extreme", "runtime_min", True, id="superlative of a unit's quantity"),
+    ],
+)
+def test_table_knows_words_that_its_columns_imply(said, role, name, value):
+    (item,) = films_engine().linker.link(said).items
+    meaning = item.find(role)
+    assert meaning is not None
+    assert meaning.name == name
+    assert value is None or meaning.value == value
+
+
+def test_adjectives_of_countries_mean_nothing_in_a_column_of_something_else():
+    (item,) = films_engine(("north", "south", "Ireland")).linker.link("Irish").items
+    assert item.find("value") is None
+
+
+def test_unit_of_one_column_is_not_a_larger_one_of_another():
+    text = FILMS.replace("runtime_min", "height_m").replace("tickets_sold", "distance_km")
+    engine = table_engine(parse_declaration(text, Path("services/masts.toml")), [])
+    (item,) = engine.linker.link("kilometres").items
+    assert [meaning.name for meaning in item.meanings if meaning.role == "unit"] == ["distance_km"]

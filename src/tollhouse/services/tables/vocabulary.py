@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
@@ -16,7 +16,8 @@ from tollhouse import clock
 from tollhouse.catalogue.followed_items import MOST_CHANGED
 from tollhouse.catalogue.items import Item
 from tollhouse.questions.execution import words_of
-from tollhouse.questions.normalise import fold
+from tollhouse.questions.normalise import fold, language_data, phrase
+from tollhouse.questions.places import countries, country_names, find_country
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import Attribute, AttributeType, Dataset, Declaration, Kind, Named, Values
 from tollhouse.services.tables import declaration as tables
@@ -31,24 +32,39 @@ _TYPES: dict[tables.Kind, AttributeType] = {
 # Units stand behind a label in brackets ("Area (km²)") or at the end of a name ("area_km").
 _UNIT = re.compile(r"\s*[(\[]([^)\]]{1,12})[)\]]\s*$")
 _MARKS = re.compile(r"[?!:*#]+$")
+# Words for a title that say nothing of what has it, in the languages of questions.
+_TITLES = frozenset(("title", "name", "label", "titel", "titulo", "título", "nombre", "titre", "nom", "bezeichnung"))
+# Shorter words of a column's name name no column alone.
+SHORTEST_PART = 3
+# A column is one of countries if this share of its values are.
+MOSTLY = 0.8
 
 
 class Superlative(Struct, frozen=True, forbid_unknown_fields=True):
-    """The superlatives and comparatives of the numbers that a noun in `of` names."""
+    """The superlatives and comparatives of the numbers that a noun in `of` names, or that have one of the `units`.
+
+    `words` name the quantity without comparing it: "how long", "it takes".
+    """
 
     of: tuple[str, ...]
     most: tuple[str, ...]
     least: tuple[str, ...]
+    units: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 class TableWords(Struct, frozen=True, forbid_unknown_fields=True):
-    """Words for columns of any table; `synonyms` name the same column, units and currencies are by abbreviation."""
+    """Words for columns of any table; `synonyms` name the same column, units and currencies are by abbreviation.
+
+    `scales` give the sizes of the units of one quantity.
+    """
 
     synonyms: tuple[tuple[str, ...], ...]
     row_nouns: tuple[str, ...]
     money_verbs: tuple[str, ...]
     superlatives: tuple[Superlative, ...]
     units: dict[str, tuple[str, ...]]
+    scales: tuple[dict[str, float], ...]
     currencies: dict[str, tuple[str, ...]]
 
 
@@ -57,16 +73,23 @@ def table_words() -> TableWords:
     return msgspec.toml.decode(files(__package__).joinpath("words.toml").read_bytes(), type=TableWords)
 
 
-def build_vocabulary(declaration: tables.Declaration) -> Declaration:
-    """The vocabulary of a table: a noun for its rows, and an attribute for each column that is shown."""
+def build_vocabulary(declaration: tables.Declaration, values: Mapping[str, Collection[Scalar]] = {}) -> Declaration:
+    """The vocabulary of a table: nouns for its rows, and an attribute for each column that is shown.
+
+    `values` are those of keywords. Where most are countries, adjectives and other names mean them too.
+    """
+    nouns = tuple(dict.fromkeys((*_row_nouns(declaration), *table_words().row_nouns)))
+    rows = {word for noun in nouns for word in phrase(noun)}
     money = [name for name, field in declaration.fields.items() if field.exported and field.type == "money"]
     attributes = tuple(
         _attribute(name, field, preferred=money == [name])
         for name, field in declaration.fields.items()
         if field.exported and field.type in _TYPES
     )
-    attributes = tuple(_with_synonyms(attributes))
-    nouns = tuple(dict.fromkeys((*_row_nouns(declaration), *table_words().row_nouns)))
+    attributes = tuple(_with_units(tuple(_with_parts(tuple(_with_synonyms(attributes)), rows))))
+    attributes = tuple(
+        replace(each, values=_countries(values[each.name])) if each.name in values else each for each in attributes
+    )
     kind = Kind(name=ITEM, nouns=nouns, attributes=attributes)
     described = [each for each in attributes if each.name != declaration.table.title]
     # "Books that cost less than 20 euros": the amount says what it is.
@@ -85,36 +108,91 @@ def _with_synonyms(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
         yield replace(attribute, nouns=(*attribute.nouns, *dict.fromkeys(more))) if attribute.nouns else attribute
 
 
+def _with_parts(attributes: Sequence[Attribute], rows: Collection[str]) -> Iterator[Attribute]:
+    """The attributes with those words of their nouns that no other attribute, nor `rows`, has: "tickets sold"."""
+    parts = [
+        dict.fromkeys(word for noun in each.nouns for word in phrase(noun) if len(word) >= SHORTEST_PART)
+        for each in attributes
+    ]
+    times = Counter(word for words in parts for word in words)
+    said = language_data()["en"]
+    functions = {
+        word for concept, phrases in said.items() if concept != "filler" for text in phrases for word in phrase(text)
+    }
+    for attribute, words in zip(attributes, parts, strict=True):
+        own = [
+            word
+            for word in words
+            if times[word] == 1 and word not in functions and word not in rows and word not in table_words().units
+        ]
+        yield replace(attribute, nouns=tuple(dict.fromkeys((*attribute.nouns, *own))))
+
+
+def _with_units(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
+    """The attributes without units of other sizes that are those of another attribute's numbers."""
+    own = {word for each in attributes for word, factor in each.units.items() if factor == 1}
+    for attribute in attributes:
+        units = {word: factor for word, factor in attribute.units.items() if factor == 1 or word not in own}
+        yield replace(attribute, units=units)
+
+
+def _countries(values: Collection[Scalar]) -> dict[str, tuple[str, ...]]:
+    """Every way to write a country, by its value in the column, or by its name; empty if most values are none."""
+    known = {country.alpha2: str(value) for value in values if (country := find_country(str(value)))}
+    if len(known) < MOSTLY * len(values) or not known:
+        return {}
+    return {
+        known.get(country.alpha2, country.name): tuple(
+            dict.fromkeys(name.text for name in country_names(country, ITEM, "") if not name.exact)
+        )
+        for country in countries().values()
+    }
+
+
 def _row_nouns(declaration: tables.Declaration) -> Iterator[str]:
+    """The table's name, its last word, and what its titles are titles of: "film" of a column "Film Title"."""
     name = declaration.name.replace("-", " ")
-    yield name[:-1] if name.endswith("s") and not name.endswith("ss") else name
-    yield name
-    last = name.split()[-1]
-    yield last[:-1] if last.endswith("s") and not last.endswith("ss") else last
+    title = declaration.fields.get(declaration.table.title or "")
+    named = [word for word in _nouns(declaration.table.title, title)[0].split() if word not in _TITLES] if title else []
+    for noun in (name, name.split()[-1], " ".join(named)):
+        yield from dict.fromkeys((noun[:-1] if noun.endswith("s") and not noun.endswith("ss") else noun, noun))
+
+
+def _nouns(name: str, field: tables.Field) -> tuple[str, ...]:
+    """The nouns of a column: its label without a unit, and its name."""
+    noun = _MARKS.sub("", _UNIT.sub("", field.label or field.column or name)).strip().casefold()
+    plain = _without_unit(noun.replace("_", " "))
+    return tuple(dict.fromkeys(filter(None, (plain, noun, name.replace("_", " ")))))
 
 
 def _attribute(name: str, field: tables.Field, *, preferred: bool) -> Attribute:
     label = field.label or field.column or name
-    unit = match[1] if (match := _UNIT.search(label)) else ""
-    noun = _MARKS.sub("", _UNIT.sub("", label)).strip().casefold()
-    plain = _without_unit(noun.replace("_", " "))
-    nouns = tuple(dict.fromkeys(filter(None, (plain, noun, name.replace("_", " ")))))
-    words = set(fold(" ".join(nouns)).split())
-    superlatives = [each for each in table_words().superlatives if words & set(each.of)]
-    if field.type == "money" and not superlatives:
-        superlatives = [each for each in table_words().superlatives if "price" in each.of] if preferred else []
+    unit = _unit(match[1] if (match := _UNIT.search(label)) else "", name)
+    nouns = _nouns(name, field)
     is_number = field.type in ("integer", "number", "money")
+    measured = _measured(field, set(fold(" ".join(nouns)).split()), unit, preferred=preferred) if is_number else []
     return Attribute(
         name=name,
         type=_TYPES[field.type],
-        nouns=nouns if field.type != "boolean" else (),
+        nouns=tuple(dict.fromkeys((*nouns, *(word for each in measured for word in each.words))))
+        if field.type != "boolean"
+        else (),
         values={"true": nouns} if field.type == "boolean" else {},
-        most=tuple(word for each in superlatives for word in each.most) if is_number else (),
-        least=tuple(word for each in superlatives for word in each.least) if is_number else (),
-        units=_units(field, unit, name) if is_number else {},
+        most=tuple(word for each in measured for word in each.most),
+        least=tuple(word for each in measured for word in each.least),
+        units=_units(field, unit) if is_number else {},
         preferred=preferred,
         several=field.type == "list",
     )
+
+
+def _measured(field: tables.Field, words: set[str], unit: str, *, preferred: bool) -> list[Superlative]:
+    """The superlatives of a number, by its nouns, else by its unit."""
+    known = table_words().superlatives
+    named = [each for each in known if words & set(each.of)]
+    if field.type == "money" and not named:
+        return [each for each in known if "price" in each.of] if preferred else []
+    return named or [each for each in known if unit and _plain(unit) in each.units]
 
 
 def _without_unit(noun: str) -> str:
@@ -123,16 +201,34 @@ def _without_unit(noun: str) -> str:
     return " ".join(words) if words and last in table_words().units else noun
 
 
-def _units(field: tables.Field, unit: str, name: str) -> dict[str, float]:
-    """The unit of a column, with its names."""
+def _unit(written: str, name: str) -> str:
+    """The unit that is written behind a column's label, or that its name ends with."""
+    ending = name.rpartition("_")[2]
+    return written or (ending if "_" in name and ending in table_words().units else "")
+
+
+def _plain(unit: str) -> str:
+    return unit.casefold().replace("²", "2")
+
+
+def _units(field: tables.Field, unit: str) -> dict[str, float]:
+    """The unit of a column with its names, and other units of the same quantity with their sizes beside it."""
     known = table_words()
     if field.type == "money":
         words = known.currencies.get(field.currency.upper(), ())
         return dict.fromkeys((*words, *filter(None, (field.currency,))), 1.0)
-    ending = name.rpartition("_")[2]
-    own = unit or (ending if "_" in name and ending in known.units else "")
-    plain = own.casefold().replace("²", "2")
-    return dict.fromkeys((own, *known.units.get(plain, ())), 1.0) if own else {}
+    if not unit:
+        return {}
+    plain = _plain(unit)
+    scale = next((each for each in known.scales if plain in each), {})
+    # Short abbreviations are other words too: "m" is a million.
+    others = {
+        word: size / scale[plain]
+        for other, size in scale.items()
+        for word in (*known.units[other], *((other,) if len(other) > 1 else ()))
+        if other != plain
+    }
+    return others | dict.fromkeys((unit, *known.units.get(plain, ())), 1.0)
 
 
 def _examples(noun: str, attributes: Sequence[Attribute]) -> Iterator[str]:
@@ -156,20 +252,22 @@ class TableDataset(Dataset):
     """
 
     def __init__(self, table: tables.Declaration, items: Iterable[Item], before: "TableDataset | None" = None) -> None:
-        self.declaration = before.declaration if before else build_vocabulary(table)
         self._table = table
         self._items = tuple(items)
+        self.by_id = {str(item["id"]): item for item in self._items}
+        gone = before.missing_in(self) if before else []
+        if before is None or not before.by_id or len(gone) > MOST_CHANGED * len(before.by_id):
+            before = None
+        self.declaration = before.declaration if before else build_vocabulary(table, self._keywords())
         (kind,) = self.declaration.kinds
         self._texts = [each.name for each in kind.attributes if each.type == "text"]
-        self.by_id = {str(item["id"]): item for item in self._items}
         self.words: Counter[str] = Counter()
         self.labels: Counter[str] = Counter()
         self.value_counts: dict[str, Counter[Any]] = {
             each.name: Counter() for each in kind.attributes if each.type == "keyword"
         }
         self.changed_names: tuple[list[Named], list[Named]] | None = None
-        gone = before.missing_in(self) if before else []
-        if before is None or len(gone) > MOST_CHANGED * len(before.by_id):
+        if before is None:
             self._count(self._items, 1)
             return
         self.words, self.labels = before.words.copy(), before.labels.copy()
@@ -181,6 +279,11 @@ class TableDataset(Dataset):
             removed = [name for name in dict.fromkeys(before.names_of(gone)) if not self.has_name(name)]
             added = [name for name in dict.fromkeys(self.names_of(new)) if not before.has_name(name)]
             self.changed_names = removed, added
+
+    def _keywords(self) -> dict[str, set[Any]]:
+        """The values of each column of keywords."""
+        names = [name for name, field in self._table.fields.items() if field.exported and field.type == "keyword"]
+        return {name: {item[name] for item in self._items if item.get(name) is not None} for name in names}
 
     @property
     def rows_are_named(self) -> bool:
