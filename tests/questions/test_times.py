@@ -49,3 +49,28 @@ def test_time_that_the_data_does_not_cover_is_outside(text):
 def test_whole_window_is_no_condition():
     (phrase,) = find_times("in the last 24 hours", NOW, 24)
     assert (phrase.since, phrase.until, phrase.outside) == (None, None, False)
+
+
+def day(year, month=1, of=1):
+    return datetime(year, month, of, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "since", "until"),
+    [
+        pytest.param("en enero de 2024", day(2024), day(2024, 2), id="month with the year behind a preposition"),
+        pytest.param("after 1 April 2024", day(2024, 4, 2), None, id="after a day: from the next"),
+        pytest.param("since 1 April 2024", day(2024, 4), None, id="since a day: from it"),
+        pytest.param("vor dem Jahr 2019", None, day(2019), id="before a year that is called one"),
+        pytest.param("anteriores a 2021", None, day(2021), id="before, as an adjective in Spanish"),
+        pytest.param("postérieures à 2012", day(2013), None, id="after, as an adjective in French"),
+    ],
+)
+def test_dates_of_rows_are_read_without_an_end_of_the_data(text, since, until):
+    (phrase,) = find_times(fold(text), NOW, None)
+    assert (phrase.since, phrase.until) == (since, until)
+
+
+@pytest.mark.parametrize("text", ["older than 50", "older than 5", "ab 20", "entre 6 et 9", "from 8 to 10"])
+def test_numbers_are_no_hours_where_the_data_covers_no_certain_hours(text):
+    assert find_times(fold(text), NOW, None) == []

@@ -186,8 +186,11 @@ def _found_by(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:
 
 
 def years_of(time: TimePhrase) -> set[int]:
-    """The years with whose first day a time begins or ends: a number can be the year that is meant."""
-    return {moment.year for moment in (time.since, time.until) if moment and (moment.month, moment.day) == (1, 1)}
+    """The years that a time of whole years begins and ends with, and that after it: a number can be one of them."""
+    since, until = (
+        moment.year if moment and (moment.month, moment.day) == (1, 1) else None for moment in (time.since, time.until)
+    )
+    return {year for year in (since, until, until and until - 1) if year}
 
 
 def _link_times(linker: Linker) -> Iterator[Attribute]:

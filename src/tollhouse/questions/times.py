@@ -41,15 +41,18 @@ _LEAD = (
     r"|le) )*(?:the |den |der |las |los |les |ces |these )?"
 )
 _CLOCK = (
-    r"(?:um |las |la )?(?P<{0}h>\d{{1,2}})(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?"
+    r"(?:um |las |la )?(?P<{0}h>[01]?\d|2[0-4])(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?"
     r"(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?"
     r"(?![\d./-]|\s?(?:\d|%))"
 )
-_ARTICLE = "(?: the| el| le| dem| den| der)?"
-_SINCE = rf"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de){_ARTICLE}"
+_ARTICLE = "(?: the| el| le| dem| den| der)?(?: year| jahre?| ano| annee)?"
+_SINCE = (
+    r"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de|posterior(?:es)? a"
+    rf"|posterieure?s? a){_ARTICLE}"
+)
 _UNTIL = (
     r"(?:before|until|till|up to|by|earlier than|older than|prior to|alter als|fruher als|vor|bis|antes del?|hasta"
-    rf"|avant){_ARTICLE}"
+    rf"|avant|anterior(?:es)? a|anterieure?s? a){_ARTICLE}"
 )
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
@@ -103,6 +106,9 @@ def find_times(
     for pattern, read in _READERS:
         for match in pattern.finditer(folded):
             if any(match.start() < other.end and other.start < match.end() for other in result):
+                continue
+            # Where the data covers no certain hours, "from 20" is a number.
+            if hours is None and read in _CLOCKS and not any(match.groupdict().get(name) for name in _CLOCK_MARKS):
                 continue
             try:
                 span = read(match, now)
@@ -233,10 +239,7 @@ def _date(match: re.Match[str], prefix: str, now: datetime | None) -> datetime:
 
 def _day(match: re.Match[str], now: datetime | None) -> Range | None:
     moment = _date(match, "a", now)
-    lead = match["lead"] or ""
-    if re.match(_SINCE, lead):
-        return moment, None
-    return (None, moment) if re.match(_UNTIL, lead) else _whole_day(moment)
+    return _led(match["lead"], moment, moment + timedelta(days=1))
 
 
 def _days(match: re.Match[str], now: datetime | None) -> Range | None:
@@ -265,7 +268,7 @@ def _years(match: re.Match[str], _now: datetime | None) -> Range | None:
 
 
 def _led(lead: str | None, start: datetime, end: datetime) -> Range:
-    if re.match("after|later than|nach|despues|apres", lead or ""):
+    if re.match("after|later than|nach|despues|apres|posteri", lead or ""):
         return end, None
     if re.match(_SINCE, lead or ""):
         return start, None
@@ -328,6 +331,8 @@ def _compile(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{pattern})")
 
 
+_CLOCKS = (_since_clock, _until_clock, _between_clocks)
+_CLOCK_MARKS = ("am", "ahalf", "bm", "bhalf")
 _OF_DATA = r"(?: (?:of|in|covered by) (?:the |this |your )?(?:recording|recorded period|data|feeds?|dataset)\b)?"
 _LED = rf"(?P<lead>{_SINCE} |{_UNTIL} )?"
 _WHOLE = _compile(
@@ -359,7 +364,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
     (
         _compile(
             rf"(?P<lead>(?:in|of|during|im|en|au|{_SINCE}|{_UNTIL}) (?:early |late )?)"
-            rf"(?P<mon>{_MONTH})(?: (?P<y>\d{{4}}))?"
+            rf"(?P<mon>{_MONTH})(?:,?(?: of| de)? (?P<y>\d{{4}}))?"
         ),
         _month,
     ),
