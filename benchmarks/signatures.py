@@ -21,10 +21,15 @@ from eth_account.messages import encode_defunct, encode_typed_data
 
 from tollhouse.accounts.wallets import AgentHeaders, signed_by
 from tollhouse.client import Agent
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import parse_signature, recover
-from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, transfer_digest
+from tollhouse.evm import (
+    Domain,
+    TransferWithAuthorization,
+    parse_address,
+    parse_signature,
+    personal_digest,
+    recover,
+    transfer_digest,
+)
 
 GOAL_PER_SECOND = 10_000
 WALLETS, SIGNED, ROUNDS = 50, 2_000, 15

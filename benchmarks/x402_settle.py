@@ -27,9 +27,7 @@ from keyed_events import usual_python
 
 from tollhouse import logs
 from tollhouse.config.settings import Settings
-from tollhouse.evm.address import checksummed, parse_address
-from tollhouse.evm.signature import address_of
-from tollhouse.evm.typed_data import TransferWithAuthorization, transfer_digest
+from tollhouse.evm import TransferWithAuthorization, address_of, checksummed, parse_address, transfer_digest
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.pay_per_request import open_settler
 from tollhouse.payments.x402.headers import decode_payment

@@ -23,7 +23,7 @@ from coincurve import PublicKey
 from eth_account import Account
 from keyed_events import usual_python
 
-from tollhouse.evm.signature import ORDER, parse_signature
+from tollhouse.evm import ORDER, parse_signature
 from tollhouse.payments.x402.headers import read_payment
 from tollhouse.payments.x402.types import Requirement, VerificationFailure
 from tollhouse.payments.x402.verification import (

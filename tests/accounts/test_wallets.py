@@ -10,7 +10,7 @@ from tollhouse.accounts import wallets
 from tollhouse.accounts.store import agent
 from tollhouse.accounts.wallets import AgentHeaders, WalletRegistry
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.http.terms import WalletCaller
 
 pytestmark = pytest.mark.both_databases

@@ -17,8 +17,7 @@ from tests.payments.x402.signed_payments import SELLER, authorization, encoded, 
 from tests.waiting import until
 from tollhouse.admission.context import AppContext
 from tollhouse.client import Agent
-from tollhouse.evm.address import checksummed
-from tollhouse.evm.signature import address_of, parse_private_key
+from tollhouse.evm import address_of, checksummed, parse_private_key
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
 from tollhouse.payments.deposits.deposits import Reconciliation

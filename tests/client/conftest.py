@@ -12,7 +12,7 @@ from tests.journeys.conftest import recorded_data, start_server
 from tests.servers.npm import node_modules_of
 from tollhouse.accounts.wallets import AgentHeaders, signed_by
 from tollhouse.errors import Problem
-from tollhouse.evm.address import checksummed
+from tollhouse.evm import checksummed
 
 __all__ = ["recorded_data", "start_server"]
 

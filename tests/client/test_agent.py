@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from tollhouse.accounts.wallets import AgentHeaders, nonce_of, signed_by
 from tollhouse.client import Agent
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.signature import ORDER
+from tollhouse.evm import ORDER, parse_address
 
 KEY = "0x" + "11" * 32
 

@@ -17,8 +17,7 @@ from tollhouse.accounts.plans import open_plans
 from tollhouse.client import Agent
 from tollhouse.config.settings import PlanSettings, Settings
 from tollhouse.console.pages import client_samples
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import parse_private_key, sign
+from tollhouse.evm import parse_private_key, personal_digest, sign
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.services.defense.pages import build_pages
 

@@ -3,7 +3,7 @@ from eth_utils import to_checksum_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.evm.address import Address, checksummed, parse_address
+from tollhouse.evm import Address, checksummed, parse_address
 
 USDC = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
 

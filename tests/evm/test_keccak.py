@@ -3,7 +3,7 @@ from eth_utils import keccak
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.evm.keccak import keccak256
+from tollhouse.evm import keccak256
 
 
 @pytest.mark.parametrize(

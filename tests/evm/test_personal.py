@@ -2,7 +2,7 @@ from eth_account.messages import _hash_eip191_message, encode_defunct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.evm.keccak import personal_digest
+from tollhouse.evm import personal_digest
 
 
 def test_known_message_has_its_known_digest():

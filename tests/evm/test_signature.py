@@ -4,9 +4,7 @@ from eth_account.messages import encode_defunct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import ORDER, address_of, parse_signature, recover
+from tollhouse.evm import ORDER, address_of, parse_address, parse_signature, personal_digest, recover
 
 keys = st.integers(1, ORDER - 1).map(lambda number: number.to_bytes(32, "big"))
 

@@ -6,9 +6,15 @@ from eth_utils import to_checksum_address
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.signature import parse_signature, recover
-from tollhouse.evm.typed_data import Domain, TransferWithAuthorization, domain_separator, transfer_digest
+from tollhouse.evm import (
+    Domain,
+    TransferWithAuthorization,
+    domain_separator,
+    parse_address,
+    parse_signature,
+    recover,
+    transfer_digest,
+)
 
 USDC_ON_BASE = Domain("USD Coin", "2", 8453, parse_address("0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913").raw)
 TRANSFER = TransferWithAuthorization(bytes(range(20)), bytes(range(20, 40)), 1_000, 0, 1_900_000_000, bytes(range(32)))

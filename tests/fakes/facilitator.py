@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.fakes.node import _from_node
 from tests.fakes.website import Asked, Reply, website
-from tollhouse.evm.keccak import keccak256
+from tollhouse.evm import keccak256
 
 Json = dict[str, Any]
 

@@ -30,8 +30,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import Price, Terms, free_then_paid
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
-from tollhouse.payments.chain_status import ChainStatus, read_chain_status
-from tollhouse.payments.pay_per_request import PayPerRequest
+from tollhouse.payments.pay_per_request import ChainStatus, PayPerRequest, read_chain_status
 from tollhouse.tracing import open_tracing
 
 URL = "/shop/page"

@@ -11,7 +11,7 @@ from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
 from tollhouse.accounts.wallets import Agent, AgentHeaders, WalletRegistry
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, invalid_parameter
-from tollhouse.evm.address import Address, parse_address
+from tollhouse.evm import Address, parse_address
 from tollhouse.http.endpoint import JSON, Example, Request, endpoint
 from tollhouse.http.terms import AGENT_CALL, FREE
 from tollhouse.metering.address_budget import count_or_refuse

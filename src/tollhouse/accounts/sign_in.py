@@ -16,9 +16,7 @@ from msgspec import Meta, Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import parse_signature, recover
+from tollhouse.evm import parse_address, parse_signature, personal_digest, recover
 
 SIGN_IN = "sign-in-with-x"
 VALID_SECONDS = 300

@@ -11,9 +11,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.accounts import store
 from tollhouse.errors import Problem
-from tollhouse.evm.address import Address, checksummed, parse_address
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import parse_signature, recover
+from tollhouse.evm import Address, checksummed, parse_address, parse_signature, personal_digest, recover
 from tollhouse.http.terms import WalletCaller
 from tollhouse.storage.batched_lookup import BatchedLookup
 from tollhouse.storage.database import Database

@@ -23,7 +23,7 @@ from tollhouse.admission.payment import fingerprint, from_stored, to_stored
 from tollhouse.admission.streams import MeteredStream, costs_nothing, may_be_repeated
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.errors import Problem, missing_credentials
-from tollhouse.evm.address import checksummed
+from tollhouse.evm import checksummed
 from tollhouse.http.connections import address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.response import Headers, is_passed_stream

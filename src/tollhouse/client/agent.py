@@ -2,9 +2,7 @@
 
 import secrets
 
-from tollhouse.evm.address import checksummed
-from tollhouse.evm.keccak import personal_digest
-from tollhouse.evm.signature import address_of, parse_private_key, sign
+from tollhouse.evm import address_of, checksummed, parse_private_key, personal_digest, sign
 
 NONCE_BYTES = 16
 

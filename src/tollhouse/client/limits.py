@@ -8,7 +8,7 @@ from tollhouse import clock
 from tollhouse.client.errors import SpendingLimitError
 from tollhouse.client.offer import Offer, PaymentTerms
 from tollhouse.client.payer import Payer, Payment
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 
 # Circle's USDC on Base.
 BASE_USDC = {"eip155:8453": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"}

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 
 _Digits = Annotated[str, Meta(pattern=r"^[0-9]{1,30}\Z")]
 

@@ -9,14 +9,17 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.client.offer import UPTO, Offer, read_challenge
-from tollhouse.evm.address import checksummed, parse_address
-from tollhouse.evm.signature import address_of, parse_private_key, sign
-from tollhouse.evm.typed_data import (
+from tollhouse.evm import (
     UPTO_PROXY,
     Domain,
     PermitTransfer,
     TransferWithAuthorization,
+    address_of,
+    checksummed,
+    parse_address,
+    parse_private_key,
     permit_digest,
+    sign,
     transfer_digest,
 )
 

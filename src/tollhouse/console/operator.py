@@ -26,8 +26,8 @@ from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, OPERATOR, Terms
 from tollhouse.money import MICROS_PER_USD
-from tollhouse.payments.chain_status import read_chain_status
 from tollhouse.payments.ledger.types import REVENUE
+from tollhouse.payments.pay_per_request import read_chain_status
 from tollhouse.payments.x402.claims import X402
 from tollhouse.statistics.metrics import exposition
 from tollhouse.statistics.statistics import LEDGER_CHECK

@@ -1,4 +1,4 @@
-"""Payment per request, built from the settings: a chain, a settler and the x402 payments."""
+"""Payment per request, built from the settings: a chain, a settler and the x402 payments; and the chain's status."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,11 +7,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
+from msgspec import Struct
+
+from tollhouse import clock
 from tollhouse.config.settings import SettingError, Settings
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.signature import parse_private_key
+from tollhouse.errors import Problem
+from tollhouse.evm import parse_address, parse_private_key
 from tollhouse.logs import logger
+from tollhouse.money import MICROS_PER_USD, usd
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.x402.payments import X402, Terms
@@ -19,7 +24,7 @@ from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator, Faci
 from tollhouse.payments.x402.settlement.gas import NANOS_PER_USD, GasLimits
 from tollhouse.payments.x402.settlement.remote import NoReplyError, RemoteFacilitator
 from tollhouse.payments.x402.settlement.transactions import Wallet
-from tollhouse.payments.x402.store import Attempts
+from tollhouse.payments.x402.store import Attempts, pending_settlements
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement, Settler
 from tollhouse.payments.x402.verification import WalletRules
 from tollhouse.storage.database import Database
@@ -162,3 +167,58 @@ def _terms(settings: Settings) -> Terms:
         receipt_key=parse_private_key(settings.x402_facilitator_key).secret if settings.x402_facilitator_key else b"",
         retention_days=settings.x402_retention_days,
     )
+
+
+NODE_SECONDS = 5.0
+"""How long the operator waits for the chain's node."""
+_NANOS_PER_MICRO = NANOS_PER_USD // MICROS_PER_USD
+
+
+class ChainStatus(Struct, frozen=True):
+    """The chain as this server sees it. `pending` are payments that are being settled. `error` says what failed.
+
+    Without a chain in the settings `is_configured` is false; `account` is that of the built-in facilitator.
+    """
+
+    is_configured: bool
+    chain_id: int | None = None
+    head: int | None = None
+    head_age_seconds: int | None = None
+    account: str | None = None
+    balance_usd: str | None = None
+    gas_per_payment_usd: str | None = None
+    gas_today_usd: str | None = None
+    pending: int | None = None
+    oldest_pending_seconds: int | None = None
+    error: str | None = None
+
+
+async def read_chain_status(per_request: PayPerRequest, database: Database, chain_id: int) -> ChainStatus:
+    """Head, gas and pending settlements; that a node does not answer within NODE_SECONDS is said in `error`."""
+    chain, settler = per_request.chain, per_request.settler
+    if chain is None:
+        return ChainStatus(is_configured=False)
+    async with database.reading() as connection:
+        pending, oldest = await pending_settlements(connection)
+    known: dict[str, Any] = {
+        "chain_id": chain_id,
+        "pending": pending,
+        "oldest_pending_seconds": None if oldest is None else int(clock.seconds() - oldest),
+    }
+    try:
+        async with asyncio.timeout(NODE_SECONDS):
+            block = await chain.block()
+            if block is not None:
+                known |= {"head": block.number, "head_age_seconds": max(0, int(clock.seconds() - block.timestamp))}
+            if isinstance(settler, BuiltInFacilitator):
+                gas = await settler.gas_status()
+                known |= {
+                    "account": settler.address,
+                    "balance_usd": usd(gas.balance_nanos // _NANOS_PER_MICRO),
+                    "gas_per_payment_usd": usd(gas.payment_nanos // _NANOS_PER_MICRO),
+                    "gas_today_usd": usd(gas.spent_nanos // _NANOS_PER_MICRO),
+                }
+    except (Problem, TimeoutError) as error:
+        log.warning("chain status unknown", error=str(error))
+        known["error"] = "The node did not answer. The log has the reason."
+    return ChainStatus(is_configured=True, **known)

@@ -7,8 +7,7 @@ from typing import ClassVar, Generic, Literal, Protocol, TypeVar
 from msgspec import Struct
 
 from tollhouse import clock
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.nodes import Nodes
+from tollhouse.payments.chain.client import ChainClient, Nodes
 from tollhouse.payments.chain.replies import Block, ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, Transfer

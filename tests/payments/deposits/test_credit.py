@@ -17,9 +17,8 @@ from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
-from tollhouse.payments.chain.contracts import call_data
+from tollhouse.payments.chain.contracts import call_data, settle_call
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
-from tollhouse.payments.chain.permit2 import settle_call
 from tollhouse.payments.deposits.deposits import Deposits, open_deposits
 from tollhouse.payments.deposits.ledger import DepositTerms
 

@@ -7,9 +7,8 @@ from tests.fakes.node import provider
 from tests.fakes.website import Reply
 from tests.waiting import until
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import ChainClient, Limits
+from tollhouse.payments.chain.client import ChainClient, Limits, Nodes
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.deposits.deposits import DepositMonitor, Deposits
 from tollhouse.payments.deposits.ledger import DepositTerms

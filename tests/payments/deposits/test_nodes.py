@@ -11,8 +11,7 @@ from tests.payments.deposits.crediting_client import ALICE, CONFIRMATIONS, TERMS
 from tests.payments.deposits.test_credit import QUICK, sent
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.nodes import Nodes
+from tollhouse.payments.chain.client import ChainClient, Nodes
 from tollhouse.payments.deposits.deposits import DepositMonitor, Deposits, open_deposits
 
 MILLION_USD = 10**12

@@ -26,10 +26,9 @@ from tests.payments.x402.signed_payments import (
 from tests.servers.chain import deploy
 from tollhouse.payments.chain.contracts import MULTICALL3, token_balance
 from tollhouse.payments.chain.local_chain import Account
-from tollhouse.payments.x402.outcome import proves_payment
 from tollhouse.payments.x402.settlement import transactions
 from tollhouse.payments.x402.types import Failed, Requirement, Settled
-from tollhouse.payments.x402.verification import plan_settlement
+from tollhouse.payments.x402.verification import plan_settlement, proves_payment
 
 NONCE_USED = "invalid_exact_evm_nonce_already_used"
 

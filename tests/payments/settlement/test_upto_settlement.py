@@ -11,11 +11,11 @@ from tests.payments.settlement.conftest import SETTLING
 from tests.payments.settlement.test_built_in import until_sent
 from tests.payments.x402.signed_payments import PAYER, PRICE, REQUIREMENT, UPTO_REQUIREMENT, permit, read, upto, v2
 from tollhouse.errors import Problem
-from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY
+from tollhouse.evm import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.contracts import call_data
-from tollhouse.payments.x402.outcome import proves_payment
 from tollhouse.payments.x402.schemes import Upto
 from tollhouse.payments.x402.types import Failed, Settled, VerificationFailure, Verified
+from tollhouse.payments.x402.verification import proves_payment
 
 COST = 1_234
 OFFERED = msgspec.structs.replace(UPTO_REQUIREMENT, facilitator=SETTLING.address)

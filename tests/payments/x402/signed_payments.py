@@ -12,7 +12,7 @@ from eth_abi import encode
 from eth_account import Account as Signer
 from eth_utils import keccak
 
-from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY
+from tollhouse.evm import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, load_contracts
 from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.payments.x402.headers import decode_payment, read_payment

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.payments.x402.signed_payments import OTHER, PAYER, REQUIREMENT, authorization, read, signature, v1
-from tollhouse.evm.signature import parse_signature
+from tollhouse.evm import parse_signature
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,
     CallResult,

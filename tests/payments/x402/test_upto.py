@@ -20,7 +20,7 @@ from tests.payments.x402.signed_payments import (
     read,
     upto,
 )
-from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY
+from tollhouse.evm import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.contracts import call_data
 from tollhouse.payments.ledger.types import REVENUE, Transfer
 from tollhouse.payments.x402.claims import X402 as X402_ACCOUNT

@@ -19,9 +19,7 @@ from msgspec import Struct
 
 from tollhouse.config.loader import variables
 from tollhouse.errors import OperatorError
-from tollhouse.evm.address import checksummed
-from tollhouse.evm.signature import address_of, parse_private_key
-from tollhouse.evm.typed_data import PERMIT2, UPTO_PROXY
+from tollhouse.evm import PERMIT2, UPTO_PROXY, address_of, checksummed, parse_private_key
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import MULTICALL3, USDC_ON_BASE, call_data
 from tollhouse.payments.chain.replies import Receipt

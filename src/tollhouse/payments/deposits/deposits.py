@@ -10,9 +10,8 @@ from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.money import micros, usd
-from tollhouse.payments.chain.client import ChainClient
+from tollhouse.payments.chain.client import ChainClient, Nodes
 from tollhouse.payments.chain.contracts import token_balance
-from tollhouse.payments.chain.nodes import Nodes
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.deposits.ledger import (
     DEPOSIT,

@@ -12,10 +12,8 @@ from msgspec import Struct
 from prometheus_client import Counter
 
 from tollhouse.logs import logger
-from tollhouse.payments.chain import permit2
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import USED_TOPIC, TokenTransfer, token_transfer
-from tollhouse.payments.chain.nodes import Nodes
+from tollhouse.payments.chain.client import ChainClient, Nodes
+from tollhouse.payments.chain.contracts import USED_TOPIC, TokenTransfer, is_settled, token_transfer
 from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, TREASURY, Transfer
@@ -151,7 +149,7 @@ def _is_authorized(logs: Sequence[Log], position: int, transfer: TokenTransfer) 
     before, after = logs[max(0, position - 1) : position], logs[position + 1 : position + 2]
     used = (USED_TOPIC, "0x" + transfer.sender[2:].zfill(64))
     return any(log.address == transfer.token and log.topics[:2] == used for log in before) or any(
-        permit2.is_settled(log) for log in after
+        is_settled(log) for log in after
     )
 
 

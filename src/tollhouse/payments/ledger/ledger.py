@@ -17,7 +17,6 @@ from tollhouse.logs import logger
 from tollhouse.payments.ledger.sqlite_store import SqliteStore
 from tollhouse.payments.ledger.store import Store
 from tollhouse.payments.ledger.types import (
-    AccountState,
     Delivered,
     Done,
     Gone,
@@ -26,19 +25,16 @@ from tollhouse.payments.ledger.types import (
     Insufficient,
     LedgerCommand,
     LedgerEntry,
-    LedgerReport,
     Move,
     Moved,
     Overdrawn,
     OverdrawnError,
-    PeriodSum,
     Post,
     Release,
     ReservationGoneError,
     Reserve,
     Reserved,
     Result,
-    Spending,
     Sweep,
     Transfer,
     Used,
@@ -166,23 +162,24 @@ async def _postgres(settings: Settings, database: Database) -> Store:
 
 
 class Ledger:
-    """Moves and reserves money. Every change is durable before its call returns.
+    """Moves and reserves money. Every change is durable before its call returns. See Store for what reads.
 
     Any method raises Problem `storage-unavailable` when its change cannot be made durable, or its outcome is unknown.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # What only reads, or does not move money, is the store's own.
+        self.account, self.reversed_micros, self.find = store.account, store.reversed_micros, store.find
+        self.transfers, self.recent, self.between = store.transfers, store.recent, store.between
+        self.kinds, self.spending, self.sums, self.sum_up = store.kinds, store.spending, store.sums, store.sum_up
+        self.check_writable, self.verify = store.check_writable, store.audit
         self._batcher = Batcher(store.apply)
         self._numbers = count(1)
         # The reservations of this process that are still in use, by the command that made them.
         self._reserving: set[tuple[int, int]] = set()
         self._reservations: dict[str, tuple[int, int]] = {}
         self._grace = DeliveryGrace[str](lambda transfer_id: self._batcher.submit_nowait(Delivered(transfer_id)))
-
-    async def check_writable(self) -> None:
-        """Write and delete something; PostgreSQL, which has everything in one place, is not asked."""
-        await self._store.check_writable()
 
     async def move(self, transfer: Transfer) -> Moved:
         """Settle a transfer at once. The same id with the same content changes nothing and is not new.
@@ -271,56 +268,6 @@ class Ledger:
     async def sweep(self) -> None:
         """Delete the stored responses that are older than ten minutes."""
         await self._batcher.submit(Sweep(clock.seconds() - RESPONSE_TTL_SECONDS))
-
-    async def account(self, name: str) -> AccountState:
-        """The state of an account; all zeros if it was never used."""
-        return await self._store.account(name)
-
-    async def reversed_micros(self, name: str) -> int:
-        """What was taken back from an account, whose deposits a chain reorganization removed."""
-        return await self._store.reversed_micros(name)
-
-    async def find(self, transfer_id: str) -> Transfer | None:
-        """The transfer with that id, and its state."""
-        return await self._store.find(transfer_id)
-
-    async def transfers(self, kind: str, since: float) -> list[Transfer]:
-        """The transfers of a kind made at or after `since` (seconds since 1970), oldest first."""
-        return await self._store.transfers(kind, since)
-
-    async def spending(self, account: str, kind: str, since: float) -> list[Spending]:
-        """What an account paid by transfers of a kind that were made at or after `since`, by day and memo."""
-        return await self._store.spending(account, kind, since)
-
-    async def recent(self, limit: int, account: str | None = None) -> list[Transfer]:
-        """The newest transfers, of one account or of all, newest first."""
-        return await self._store.recent(limit, account)
-
-    async def kinds(self) -> list[str]:
-        """Every kind of transfer there is."""
-        return await self._store.kinds()
-
-    async def between(self, kind: str, since: float, until: float) -> list[Transfer]:
-        """The transfers of a kind made in that time, oldest first."""
-        return await self._store.between(kind, since, until)
-
-    async def sums(self, account: str, kind: str, since: int, until: int, width: int) -> list[PeriodSum]:
-        """What a kind of transfer moved into and out of an account, by period of `width` seconds, oldest first.
-
-        The times and the width are multiples of a minute, and for an agent of an hour, else ValueError is raised.
-        """
-        return await self._store.sums(account, kind, since, until, width)
-
-    async def sum_up(self) -> bool:
-        """Add transfers that cannot change any more to the stored sums, some thousands; whether there may be more.
-
-        Without it `sums` is as exact, and reads more transfers.
-        """
-        return await self._store.sum_up()
-
-    async def verify(self) -> LedgerReport:
-        """Derive every balance again from the transfers, in the database, and check the ledger's rules."""
-        return await self._store.audit()
 
     async def close(self) -> None:
         """Write what is queued, and close the store."""

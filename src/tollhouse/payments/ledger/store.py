@@ -71,7 +71,7 @@ class Store(ABC):
 
     @abstractmethod
     async def audit(self) -> LedgerReport:
-        """Derive and check everything in one consistent read: see `report`."""
+        """Derive every balance again from the transfers in one consistent read, and check the rules: see `report`."""
 
     @abstractmethod
     async def check_writable(self) -> None:
@@ -79,7 +79,7 @@ class Store(ABC):
 
     @abstractmethod
     async def sum_up(self) -> bool:
-        """Add the next final transfers to the sums; whether there may be more.
+        """Add the next final transfers to the sums; whether there may be more. Without it `sums` reads more transfers.
 
         A transfer is final where it and all before it are resolved: its row never changes, and none is added before it.
         """
@@ -135,7 +135,7 @@ class Store(ABC):
         rows = await self._read(query, account, kind, since, until, float(width), step)
         return [PeriodSum(row[0] * width, row[2], row[3], bool(row[1])) for row in rows]
 
-    async def recent(self, limit: int, account: str | None) -> list[Transfer]:
+    async def recent(self, limit: int, account: str | None = None) -> list[Transfer]:
         """The newest transfers, of one account or of all, newest first."""
         if account is None:
             return await self._transfers("ORDER BY t.seq DESC LIMIT $1", limit)

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tollhouse import clock, failpoints
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
@@ -27,14 +27,6 @@ from tollhouse.payments.x402.headers import (
     failed_headers,
     settled_headers,
 )
-from tollhouse.payments.x402.outcome import (
-    EXPIRED_MARGIN_SECONDS,
-    Pending,
-    SettlementOutcome,
-    Unrecoverable,
-    is_settled_by,
-    settlement_outcome,
-)
 from tollhouse.payments.x402.store import Leases
 from tollhouse.payments.x402.types import (
     Failed,
@@ -47,7 +39,15 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import authorization_digest
+from tollhouse.payments.x402.verification import (
+    EXPIRED_MARGIN_SECONDS,
+    Pending,
+    SettlementOutcome,
+    Unrecoverable,
+    authorization_digest,
+    is_settled_by,
+    settlement_outcome,
+)
 from tollhouse.storage.database import Database
 
 PENDING_RETRY_SECONDS = 2

@@ -14,10 +14,15 @@ from coincurve import PrivateKey
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.errors import Problem
-from tollhouse.evm.address import checksummed, parse_address
-from tollhouse.evm.keccak import keccak256
-from tollhouse.evm.signature import address_of, sign
-from tollhouse.evm.typed_data import PermitTransfer, TransferWithAuthorization
+from tollhouse.evm import (
+    PermitTransfer,
+    TransferWithAuthorization,
+    address_of,
+    checksummed,
+    keccak256,
+    parse_address,
+    sign,
+)
 from tollhouse.payments.x402.types import UPTO, InvalidReason, Payment, Requirement, Resource, VerificationFailure
 
 V1_HEADER, V2_HEADER = "X-PAYMENT", "PAYMENT-SIGNATURE"

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from tollhouse import clock, failpoints
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.ledger.ledger import Ledger

@@ -10,9 +10,8 @@ from typing import Any
 from msgspec import Struct
 
 from tollhouse.logs import logger
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.nodes import Nodes
-from tollhouse.payments.chain.permit2 import is_ordered
+from tollhouse.payments.chain.client import ChainClient, Nodes
+from tollhouse.payments.chain.contracts import is_ordered
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, IdTakenError, Transfer

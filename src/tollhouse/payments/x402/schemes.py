@@ -5,26 +5,36 @@ from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.signature import Signature
-from tollhouse.evm.typed_data import (
+from tollhouse.evm import (
     PERMIT2,
     UPTO_PROXY,
     PermitTransfer,
+    Signature,
     TransferWithAuthorization,
+    parse_address,
     permit_digest,
     transfer_digest,
 )
-from tollhouse.payments.chain import permit2
 from tollhouse.payments.chain.contracts import (
     CANCELLED_TOPIC,
+    INVALIDATED_TOPIC,
     TRANSFER_TOPIC,
     USED_TOPIC,
     WORD,
     CallResult,
     ContractCall,
+    allowance_call,
     authorization_state,
+    is_invalidation,
+    is_ordered,
+    is_proxy,
+    is_settled,
+    nonce_mask,
+    nonce_word_call,
+    proxy_call,
     revert_text,
+    selector,
+    settle_call,
     token_transfer,
     transfer_with_contract_signature,
     transfer_with_eoa_signature,
@@ -193,20 +203,20 @@ class Upto:
         signature = (
             _unwrapped(payment.signature)[0] if key is None else key.compact[:64] + bytes([27 + key.compact[64]])
         )
-        call = permit2.settle_call(_permit(payment), requirement.amount_micros, signature)
+        call = settle_call(_permit(payment), requirement.amount_micros, signature)
         return SettlementPlan(call, key, self.gas, is_direct=True)
 
     def nonce_use(self, payment: Payment, _requirement: Requirement) -> NonceUse:
         permit = _permit(payment)
-        return NonceUse(permit2.nonce_word_call(permit), permit2.nonce_mask(permit))
+        return NonceUse(nonce_word_call(permit), nonce_mask(permit))
 
     def preconditions(self, payment: Payment, requirement: Requirement) -> Mapping[str, ContractCall]:
-        allowance = permit2.allowance_call(requirement.asset, payment.authorization.sender)
-        return {"allowance": allowance, "proxy": permit2.proxy_call()}
+        allowance = allowance_call(requirement.asset, payment.authorization.sender)
+        return {"allowance": allowance, "proxy": proxy_call()}
 
     def failure(self, results: Mapping[str, CallResult], requirement: Requirement) -> str | None:
         # A call to an address without a contract succeeds.
-        if not permit2.is_proxy(results["proxy"].return_data):
+        if not is_proxy(results["proxy"].return_data):
             raise ChainUnavailable("the contract of scheme `upto` is missing on this chain")
         if uint256(results["allowance"]) < requirement.amount_micros:
             return InvalidReason.ALLOWANCE_REQUIRED
@@ -219,19 +229,19 @@ class Upto:
         payer, recipient = _topic(payment.payer), _topic("0x" + payment.authorization.recipient.hex())
         return [
             (requirement.asset, (TRANSFER_TOPIC, payer, recipient)),
-            (PERMIT2, (permit2.INVALIDATED_TOPIC, payer)),
+            (PERMIT2, (INVALIDATED_TOPIC, payer)),
         ]
 
     def use(self, log: Log, data: bytes, payment: Payment) -> Literal["given_up", "used"] | None:
         """No log names the nonce of a transfer: the call does."""
-        if log.topics[0] == permit2.INVALIDATED_TOPIC:
-            return "given_up" if permit2.is_invalidation(log, _permit(payment)) else None
-        return "used" if permit2.is_ordered(data, payment.payer, payment.nonce) else None
+        if log.topics[0] == INVALIDATED_TOPIC:
+            return "given_up" if is_invalidation(log, _permit(payment)) else None
+        return "used" if is_ordered(data, payment.payer, payment.nonce) else None
 
     def is_in(self, receipt: Receipt, settled: SettledTransfer) -> bool:
         """The contract logs right after the transfer that it settled one."""
         return any(
-            permit2.is_settled(after) and _moves(transfer, settled)
+            is_settled(after) and _moves(transfer, settled)
             for transfer, after in zip(receipt.logs, receipt.logs[1:], strict=False)
         )
 
@@ -261,7 +271,7 @@ _REVERT_MESSAGES = {
 
 # Errors of Permit2 and of the contract that settles.
 _PERMIT2_ERRORS = {
-    permit2.error_selector(error): reason
+    selector(error): reason
     for error, reason in {
         "InvalidNonce()": InvalidReason.NONCE_USED,
         "SignatureExpired(uint256)": InvalidReason.VALID_BEFORE,

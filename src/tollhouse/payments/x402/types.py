@@ -5,8 +5,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import Struct
 
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.typed_data import Domain, PermitTransfer, TransferWithAuthorization
+from tollhouse.evm import Domain, PermitTransfer, TransferWithAuthorization, parse_address
 from tollhouse.payments.chain.replies import Receipt
 
 EXACT, UPTO = "exact", "upto"

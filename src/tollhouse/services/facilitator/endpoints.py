@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger

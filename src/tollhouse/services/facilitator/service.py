@@ -6,7 +6,7 @@ from typing import Any
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.http.service import Service
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement

@@ -5,8 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from tollhouse.evm.address import parse_address
-from tollhouse.evm.typed_data import PermitTransfer
+from tollhouse.evm import PermitTransfer, parse_address
 from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.settlement.remote import Kind
 from tollhouse.payments.x402.types import EXACT, UPTO, InvalidReason, Payment, Requirement

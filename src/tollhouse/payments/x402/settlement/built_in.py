@@ -10,12 +10,11 @@ from typing import Any, Self
 from msgspec import Struct
 
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.replies import ChainRefused
-from tollhouse.payments.x402.outcome import Pending, SettlementOutcome, Unrecoverable, recent_outcome
 from tollhouse.payments.x402.schemes import scheme_of
 from tollhouse.payments.x402.settlement.gas import Gas, GasLimits, GasStatus
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
@@ -45,7 +44,16 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     Verified,
 )
-from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, code_hash, plan_settlement
+from tollhouse.payments.x402.verification import (
+    KEYS_ONLY,
+    Pending,
+    SettlementOutcome,
+    Unrecoverable,
+    WalletRules,
+    code_hash,
+    plan_settlement,
+    recent_outcome,
+)
 from tollhouse.storage.database import Database
 
 log = logger("payments.facilitator")

@@ -11,11 +11,10 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from tollhouse.errors import Problem
-from tollhouse.evm.address import parse_address
+from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.x402.outcome import is_settled_by, wait_for_outcome
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts, Key, SettleRequest
 from tollhouse.payments.x402.types import (
     EXACT,
@@ -31,7 +30,13 @@ from tollhouse.payments.x402.types import (
     Verified,
     general_reason,
 )
-from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, verify_on_chain
+from tollhouse.payments.x402.verification import (
+    KEYS_ONLY,
+    WalletRules,
+    is_settled_by,
+    verify_on_chain,
+    wait_for_outcome,
+)
 
 # Reasons given before anything was sent, or after a mined transaction that moved nothing: no money will move.
 # Any other reason (`settlement_pending`, `unexpected_settle_error`, a code of its own) proves nothing.

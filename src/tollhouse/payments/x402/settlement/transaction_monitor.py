@@ -9,7 +9,6 @@ from tollhouse.logs import logger
 from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient
 from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Receipt
-from tollhouse.payments.x402.outcome import proves_payment
 from tollhouse.payments.x402.settlement.gas import PAYMENT_GAS, Gas, limited_fees
 from tollhouse.payments.x402.settlement.submission import NotAcceptedError, Preflight, Submission
 from tollhouse.payments.x402.settlement.transactions import (
@@ -24,6 +23,7 @@ from tollhouse.payments.x402.settlement.transactions import (
     transaction_hashes,
 )
 from tollhouse.payments.x402.types import Settled
+from tollhouse.payments.x402.verification import proves_payment
 
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.2, 15.0
 EARLY_SHARE = 0.05

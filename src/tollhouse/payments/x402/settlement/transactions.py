@@ -9,10 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tollhouse.evm.address import checksummed
-from tollhouse.evm.keccak import keccak256
-from tollhouse.evm.signature import address_of, parse_private_key
-from tollhouse.evm.typed_data import TransferWithAuthorization
+from tollhouse.evm import TransferWithAuthorization, address_of, checksummed, keccak256, parse_private_key
 from tollhouse.payments.chain.client import LATEST, ChainClient, accepted
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,

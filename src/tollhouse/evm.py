@@ -1,11 +1,132 @@
-"""Typed data (EIP-712) of a token transfer by authorization (EIP-3009), and of one by a Permit2 signature."""
+"""Ethereum primitives: hashes, addresses, signatures, and the two kinds of signed messages."""
 
+import re
 from functools import lru_cache
 
+import tiny_keccak
+from coincurve import PrivateKey, PublicKey
 from msgspec import Struct
 
-from tollhouse.evm.address import ADDRESS_BYTES
-from tollhouse.evm.keccak import keccak256
+
+def keccak256(message: bytes) -> bytes:
+    """The Keccak-256 hash, 32 bytes: the original padding, not that of SHA3-256."""
+    return tiny_keccak.keccak256(message)
+
+
+def personal_digest(message: bytes) -> bytes:
+    """The 32 bytes signed for a personal message (EIP-191): the prefix keeps it from being a transaction."""
+    return keccak256(b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message))
+
+
+ADDRESS_BYTES = 20
+
+_ADDRESS = re.compile(r"0[xX]([0-9a-fA-F]{40})")
+
+
+class Address(Struct, frozen=True):
+    """An address as bytes, to compare, and as checksummed text, to show."""
+
+    raw: bytes
+    text: str
+
+
+@lru_cache(maxsize=8192)
+def parse_address(text: str) -> Address:
+    """Parse an address. Raises ValueError, with a reason that is safe to show.
+
+    Letters all lower or all upper case carry no checksum; mixed case must match it (EIP-55).
+    """
+    matched = _ADDRESS.fullmatch(text)
+    if matched is None:
+        raise ValueError("an address must be 0x and 40 hex digits")
+    digits = matched[1]
+    address = _address_of(bytes.fromhex(digits))
+    if not (digits.islower() or digits.isupper() or digits.isdigit()) and digits != address.text[2:]:
+        raise ValueError("the address has an invalid checksum (EIP-55): a character or the case of a letter is wrong")
+    return address
+
+
+def checksummed(raw: bytes) -> str:
+    """The checksummed text of an address. Raises ValueError unless it has 20 bytes."""
+    return _address_of(raw).text
+
+
+def _address_of(raw: bytes) -> Address:
+    if len(raw) != ADDRESS_BYTES:
+        raise ValueError(f"an address must have {ADDRESS_BYTES} bytes, not {len(raw)}")
+    digits = raw.hex()
+    digest = keccak256(digits.encode()).hex()
+    cased = [digit.upper() if nibble >= "8" else digit for digit, nibble in zip(digits, digest, strict=False)]
+    return Address(raw, "0x" + "".join(cased))
+
+
+ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+_SIGNATURE = re.compile(r"(?:0[xX])?([0-9a-fA-F]{130})")
+# Big-endian bytes of one length compare as the numbers do.
+_ZERO = bytes(32)
+_ORDER = ORDER.to_bytes(32, "big")
+_HIGHEST_S = (ORDER // 2).to_bytes(32, "big")
+_RECOVERY_IDS = {0: b"\0", 1: b"\1", 27: b"\0", 28: b"\1"}
+
+
+class Signature(Struct, frozen=True):
+    """r and s, 32 bytes each, then the recovery id 0 or 1. The form is unique for each signature."""
+
+    compact: bytes
+
+
+def parse_signature(text: str) -> Signature:
+    """Parse `r || s || v` in hex, with or without 0x. Raises ValueError, with a reason that is safe to show.
+
+    v is 0, 1, 27 or 28; r and s lie in 1..n-1; the upper half of s is refused, because anyone can derive such a second
+    signature from the first (EIP-2).
+    """
+    matched = _SIGNATURE.fullmatch(text)
+    if matched is None:
+        raise ValueError("a signature must be 65 bytes in hex")
+    raw = bytes.fromhex(matched[1])
+    r, s, recovery_id = raw[:32], raw[32:64], _RECOVERY_IDS.get(raw[64])
+    if recovery_id is None:
+        raise ValueError("the signature's last byte must be 0, 1, 27 or 28")
+    if not (_ZERO < r < _ORDER and _ZERO < s < _ORDER):
+        raise ValueError("the signature's r and s must lie between 1 and the order of the curve")
+    if s > _HIGHEST_S:
+        raise ValueError("the signature's s must be in the lower half of the curve's order (EIP-2)")
+    return Signature(r + s + recovery_id)
+
+
+def recover(digest: bytes, signature: Signature) -> bytes:
+    """The 20 bytes of the address that signed this digest of 32 bytes. Raises ValueError if there is none."""
+    try:
+        key = PublicKey.from_signature_and_message(signature.compact, digest, hasher=None)
+    except ValueError:
+        raise ValueError("the signature is invalid") from None
+    return address_of(key)
+
+
+def sign(key: PrivateKey, digest: bytes) -> str:
+    """Sign a digest of 32 bytes: r, s and v (27 or 28) as 0x-prefixed hex."""
+    signature = key.sign_recoverable(digest, hasher=None)
+    return f"0x{signature[:64].hex()}{signature[64] + 27:02x}"
+
+
+def parse_private_key(key: str | bytes) -> PrivateKey:
+    """Parse a key of 32 bytes, or its hex with or without 0x. Raises ValueError, which never shows the key."""
+    matched = _KEY.fullmatch(key.hex() if isinstance(key, bytes) else key)
+    if matched is None:
+        raise ValueError("a private key must be 32 bytes, or 64 hex digits")
+    try:
+        return PrivateKey(bytes.fromhex(matched[1]))
+    except ValueError:
+        raise ValueError("a private key must be between 1 and the order of the curve") from None
+
+
+def address_of(key: PublicKey) -> bytes:
+    """The 20 bytes of the address of a public key."""
+    return keccak256(key.format(compressed=False)[1:])[12:]
+
 
 NONCE_BYTES = 32
 

@@ -1,1 +1,0 @@
-"""Ethereum primitives: hashes, addresses, signatures, and the two kinds of signed messages."""
