@@ -16,8 +16,7 @@ from granian.constants import Interfaces, Loops
 from granian.log import LogLevels
 
 from tollhouse.http.request import HttpRequest
-from tollhouse.proxy.http_upstream import HttpUpstream
-from tollhouse.proxy.upstream import OutgoingRequest
+from tollhouse.proxy.upstream import HttpUpstream, OutgoingRequest
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

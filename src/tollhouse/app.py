@@ -24,9 +24,8 @@ from tollhouse.accounts.prices import with_prices
 from tollhouse.admission.admission import Admission
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.config.settings import SettingError, Settings
-from tollhouse.console.agent_card import agent_pages
 from tollhouse.console.directory import directory_pages
-from tollhouse.console.discovery import discovery_pages
+from tollhouse.console.discovery import agent_pages, discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
 from tollhouse.http.connections import IdleConnections, split_address

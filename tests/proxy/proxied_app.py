@@ -18,7 +18,7 @@ from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, KEY_OR_AGENT, free_then_paid
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
 from tollhouse.proxy.handler import Proxy, ProxyRules
-from tollhouse.proxy.http_upstream import HttpUpstream
+from tollhouse.proxy.upstream import HttpUpstream
 from tollhouse.services import load_settings
 
 PREFIX = "/weather"

@@ -13,8 +13,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.request import HttpRequest
 from tollhouse.http_client.connection import RequestFailed
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
-from tollhouse.proxy.http_upstream import HttpUpstream
-from tollhouse.proxy.upstream import OutgoingRequest
+from tollhouse.proxy.upstream import HttpUpstream, OutgoingRequest
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 RECEIVED = HttpRequest({"method": "GET", "path": "/", "query_string": b"", "headers": []}, lambda: asyncio.sleep(9))

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from hashlib import blake2b
 from pathlib import Path
@@ -23,7 +23,7 @@ from tollhouse.catalogue.items import (
     prepare_item,
     visible_members,
 )
-from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult, Suggestion
+from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
 from tollhouse.logs import logger
@@ -151,6 +151,8 @@ class Catalogue:
         self.schema = schema
         self._database = database
         self._engine = TantivyEngine(schema, folder)
+        self.items, self.get = self._engine.items, self._engine.get
+        self.similar, self.suggest = self._engine.similar, self._engine.suggest
         self._shown = IndexState.decode(self._engine.index.about)
         self._snapshots = IndexSnapshots(snapshots, name, layout(schema)) if snapshots else None
         self._refreshing = asyncio.Lock()
@@ -190,23 +192,6 @@ class Catalogue:
     async def distribution(self, query: CatalogueQuery, field: str) -> Distribution:
         """The matching items by a filtered number or time. Raises Problem `invalid-parameter`."""
         return await asyncio.to_thread(self._engine.distribution, query, field)
-
-    def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """Every match ordered by id, ignoring page and order, for exports.
-
-        Changes during the iteration do not show. Raises Problem `invalid-parameter`.
-        """
-        return self._engine.items(query)
-
-    def get(self, identity: str) -> Item | None:
-        return self._engine.get(identity)
-
-    def similar(self, identity: str, limit: int = 10) -> list[Item]:
-        """The items most similar to this one; empty for an unknown id."""
-        return self._engine.similar(identity, limit)
-
-    def suggest(self, text: str, limit: int = 10) -> list[Suggestion]:
-        return self._engine.suggest(text, limit)
 
     async def apply(
         self,

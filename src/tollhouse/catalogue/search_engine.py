@@ -96,7 +96,10 @@ class TantivyEngine:
         return count_bars(where, self._schema.by_name[field])
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
-        """Every match in one publication, by id, ignoring page and order. Raises Problem `invalid-parameter`."""
+        """Every match in one publication, by id, ignoring page and order, for exports; later changes do not show.
+
+        Raises Problem `invalid-parameter`.
+        """
         where, _ = self._where(query)
         matches = search.all_matches(where)
         if query.fields is None:

@@ -1,4 +1,4 @@
-"""Discovery documents: robots.txt, sitemap.xml, llms.txt, API catalogue (RFC 9727), security.txt (RFC 9116).
+"""Discovery: robots.txt, sitemap.xml, llms.txt, API catalogue (RFC 9727), security.txt (RFC 9116), agent card (A2A).
 
 Those at the root of a host describe every service, those under a service's prefix only that one.
 """
@@ -12,10 +12,13 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
-from tollhouse import clock
+from tollhouse import __version__, clock
 from tollhouse.config.settings import Settings
 from tollhouse.console.reference import reference_path
-from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.a2a import VERSION, A2aEndpoint, skills_of
+from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.hosts import OwnHosts
+from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.openapi import price_sentence
 from tollhouse.http.response import compute_etag
 from tollhouse.http.service import Service
@@ -23,7 +26,6 @@ from tollhouse.http.service_endpoints import page_endpoint, serve
 
 LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"'
 TEXT = "text/plain; charset=utf-8"
-JSON = "application/json"
 XML = "application/xml"
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
 SECURITY_VALID = timedelta(days=180)
@@ -139,3 +141,33 @@ def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
     response = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
     return page_endpoint(path, serve(response), media_type)
+
+
+def agent_pages(
+    settings: Settings, calls: InnerCalls, mounted: Sequence[tuple[Service, str]], prefix: str
+) -> list[Endpoint]:
+    """`/.well-known/agent-card.json` and `/a2a` of these services, mounted at `prefix`; none where none answers."""
+    skills = skills_of(mounted)
+    if not skills:
+        return []
+
+    async def card(request: Request[None, None]) -> Response:
+        root = base_url(settings, request)
+        body = msgspec.json.encode({
+            "name": "Tollhouse",
+            "description": "; ".join(service.title for service, _ in mounted if service.assistant),
+            "version": __version__,
+            "supportedInterfaces": [
+                {"url": f"{root}{prefix}/a2a", "protocolBinding": "JSONRPC", "protocolVersion": VERSION}
+            ],
+            "provider": {"organization": "Tollhouse", "url": f"{root}/"},
+            "documentationUrl": f"{root}/guide/discovery",
+            "capabilities": {"streaming": False, "pushNotifications": False},
+            "defaultInputModes": ["text/plain"],
+            "defaultOutputModes": ["text/plain", JSON],
+            "skills": [skill.described() for skill in skills],
+        })  # fmt: skip
+        return Response(body, etag=compute_etag(body), cache_control="public, max-age=300")
+
+    answering = A2aEndpoint(calls, OwnHosts(settings), skills)
+    return [page_endpoint("/.well-known/agent-card.json", card, JSON), answering.endpoint()]

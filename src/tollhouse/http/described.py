@@ -1,6 +1,6 @@
 """Operations that somebody else's OpenAPI document describes: their parts, and JSON Schemas made of its components."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,16 +61,12 @@ def self_contained(schema: Json, schemas: Mapping[str, Json]) -> Json:
 
 def renamed(node: Any, names: Mapping[str, str], prefix: str = SCHEMA_REF) -> Any:
     """The document part with references to the components of these names changed, and all of them to this prefix."""
-    if isinstance(node, list):
-        return [renamed(one, names, prefix) for one in node]
-    if not isinstance(node, dict):
-        return node
-    return {
-        key: _renamed_reference(value, names, prefix)
-        if isinstance(value, str) and value.startswith(SCHEMA_REF)
-        else renamed(value, names, prefix)
-        for key, value in node.items()
-    }
+
+    def rename(reference: str) -> str:
+        name, slash, rest = reference.removeprefix(SCHEMA_REF).partition("/")
+        return f"{prefix}{names.get(name, name)}{slash}{rest}"
+
+    return with_references(node, rename)
 
 
 def example_of(schema: Any, schemas: Mapping[str, Json], depth: int = 0) -> Any:
@@ -141,11 +137,6 @@ def _json_media(content: Mapping[str, Any]) -> Json | None:
     return None
 
 
-def _renamed_reference(reference: str, names: Mapping[str, str], prefix: str) -> str:
-    name, slash, rest = reference.removeprefix(SCHEMA_REF).partition("/")
-    return f"{prefix}{names.get(name, name)}{slash}{rest}"
-
-
 def reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:
     """The names of the components that a part of a document refers to, and those that these refer to."""
     names: dict[str, None] = {}
@@ -159,14 +150,20 @@ def reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:
     return names
 
 
-def references(node: Any) -> Iterator[str]:
-    """Every reference to a component schema within a part of a document."""
+def references(node: Any, start: str = SCHEMA_REF) -> Iterator[str]:
+    """Every reference within a part of a document that begins so, by default to a component schema."""
+    if isinstance(node, str):
+        if node.startswith(start):
+            yield node
+    elif isinstance(node, dict | list):
+        for one in node.values() if isinstance(node, dict) else node:
+            yield from references(one, start)
+
+
+def with_references(node: Any, change: Callable[[str], str], start: str = SCHEMA_REF) -> Any:
+    """The part of a document with each reference that begins so changed."""
+    if isinstance(node, str):
+        return change(node) if node.startswith(start) else node
     if isinstance(node, list):
-        for one in node:
-            yield from references(one)
-    elif isinstance(node, dict):
-        for value in node.values():
-            if isinstance(value, str) and value.startswith(SCHEMA_REF):
-                yield value
-            else:
-                yield from references(value)
+        return [with_references(one, change, start) for one in node]
+    return {key: with_references(one, change, start) for key, one in node.items()} if isinstance(node, dict) else node

@@ -1,11 +1,12 @@
 """The OpenAPI document of a whole host, merged from the documents of its services."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from tollhouse.http.described import references, with_references
 from tollhouse.http.openapi_schemas import untitled
 
 Json = dict[str, Any]
@@ -94,7 +95,8 @@ def _component_names(parts: Sequence[ServiceDocument]) -> list[dict[str, dict[st
         for one in everything
         for kind in _KINDS
         for name, component in one.get(kind, {}).items()
-        if (kind, name) not in differing and not differing.isdisjoint(_references(component))
+        if (kind, name) not in differing
+        and not differing.isdisjoint(_parts(one)[:2] for one in references(component, _COMPONENTS))
     }:
         differing |= grown
     used = {name for one in everything for kind in _KINDS for name in one.get(kind, {})}
@@ -119,24 +121,18 @@ def _unused(service: str, name: str, used: set[str]) -> str:
     return made
 
 
-def _references(node: Any) -> Iterator[tuple[str, str]]:
-    """The kind and name of each component that a part of a document refers to."""
-    if isinstance(node, dict | list):
-        for value in node.values() if isinstance(node, dict) else node:
-            yield from _references(value)
-    elif isinstance(node, str) and node.startswith(_COMPONENTS):
-        kind, _, name = node.removeprefix(_COMPONENTS).partition("/")
-        yield kind, name.partition("/")[0]
+def _parts(reference: str) -> tuple[str, str, str]:
+    """The kind and the name of the component that a reference leads to, and what follows."""
+    kind, _, path = reference.removeprefix(_COMPONENTS).partition("/")
+    name, slash, rest = path.partition("/")
+    return kind, name, f"{slash}{rest}"
 
 
 def with_renamed_references(node: Any, names: Mapping[str, Mapping[str, str]]) -> Any:
     """A part of a document whose references have the new names of components, given by kind."""
-    if isinstance(node, dict):
-        return {key: with_renamed_references(value, names) for key, value in node.items()}
-    if isinstance(node, list):
-        return [with_renamed_references(value, names) for value in node]
-    if isinstance(node, str) and node.startswith(_COMPONENTS):
-        kind, _, name = node.removeprefix(_COMPONENTS).partition("/")
-        name, slash, rest = name.partition("/")
-        return f"{_COMPONENTS}{kind}/{names.get(kind, {}).get(name, name)}{slash}{rest}"
-    return node
+
+    def rename(reference: str) -> str:
+        kind, name, rest = _parts(reference)
+        return f"{_COMPONENTS}{kind}/{names.get(kind, {}).get(name, name)}{rest}"
+
+    return with_references(node, rename, _COMPONENTS)

@@ -1,4 +1,7 @@
-"""The OpenAPI 3.1 description of a service, generated from its endpoint declarations."""
+"""The OpenAPI 3.1 description of a service, generated from its endpoint declarations.
+
+What a proxied API's own document says of its operations is merged into it.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,10 +10,9 @@ from msgspec import Struct
 
 from tollhouse.errors import CODES
 from tollhouse.http.code_samples import samples
-from tollhouse.http.described import SCHEMA_REF
+from tollhouse.http.described import SCHEMA_REF, DescribedOperation, renamed
 from tollhouse.http.endpoint import JSON, Endpoint
-from tollhouse.http.openapi_merge import merge_described
-from tollhouse.http.openapi_schemas import Components, portable
+from tollhouse.http.openapi_schemas import Components, portable, untitled
 from tollhouse.http.response import PROBLEM_SCHEMA, PROBLEM_TYPE
 from tollhouse.http.service import Service
 from tollhouse.http.terms import Terms
@@ -311,3 +313,63 @@ def _price_of_call(terms: Terms) -> str:
         f"{plan}, or {price.text} from a registered wallet's balance for a signed call. Without a key: the same price "
         "for each call of this path under `/x402` (x402)."
     )
+
+
+def merge_described(document: Json, operations: Sequence[Endpoint], service: Service) -> None:
+    """Put what other documents say of the operations into this one, beside the prices and refusals of this server.
+
+    A schema of theirs has its own name unless that is taken: then the service's name is put in front.
+    """
+    components = document["components"]
+    prefix = service.name.title().replace("-", "")
+    names = {name: f"{prefix}{name}" for name in service.schemas if name in components["schemas"]}
+    for operation in operations:
+        if operation.passes_through:
+            item = document["paths"][operation.path.replace(":path}", "}")]
+            method = operation.method.lower()
+            without_own = _as_passed_on(item[method])
+            theirs = operation.described
+            item[method] = _merged(without_own, theirs, names, components["responses"]) if theirs else without_own
+    for name, schema in service.schemas.items():
+        made = portable(renamed(schema, names))
+        components["schemas"][names.get(name, name)] = untitled(made) if name in names else made
+
+
+def _as_passed_on(described: Json) -> Json:
+    """The operation without what this server says only of its own answers: their ETags."""
+    responses = {status: one for status, one in described["responses"].items() if status != "304"}
+    success = responses["200"]
+    headers = {name: one for name, one in success["headers"].items() if name != "ETag"}
+    return {**described, "responses": {**responses, "200": {**success, "headers": headers}}}
+
+
+def _merged(described: Json, theirs: DescribedOperation, names: dict[str, str], shared: Json) -> Json:
+    """An answer that both describe, such as 404, has the content of both."""
+    own = described["responses"]
+    has_success = any(status.startswith(("2", "default")) for status in theirs.responses)
+    responses = {status: one for status, one in own.items() if status != "200" or not has_success}
+    for status, response in theirs.responses.items():
+        added = portable(renamed(response, names))
+        refusal = {} if status.startswith("2") else _resolved(own.get(status, {}), shared)
+        responses[status] = {
+            "description": "; ".join(filter(None, (added["description"], refusal.get("description", "")))),
+            "headers": {**added.get("headers", {}), **(refusal or own["200"]).get("headers", {})},
+            "content": {**added.get("content", {}), **refusal.get("content", {})},
+        }
+    whole = {
+        **described,
+        **theirs.extras,
+        "parameters": portable(renamed(list(theirs.parameters), names)),
+        "responses": dict(sorted(responses.items())),
+    }
+    return (
+        whole
+        if theirs.request_body is None
+        else {**whole, "requestBody": portable(renamed(theirs.request_body, names))}
+    )
+
+
+def _resolved(response: Json, shared: Json) -> Json:
+    name = response.get("$ref", "").rpartition("/")[2]
+    resolved: Json = shared[name] if name else response
+    return resolved

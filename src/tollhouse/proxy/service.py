@@ -19,8 +19,8 @@ from tollhouse.logs import logger
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
 from tollhouse.proxy.declared import ProxyDeclaration
 from tollhouse.proxy.handler import Proxy, ProxyRules
-from tollhouse.proxy.http_upstream import HttpUpstream
 from tollhouse.proxy.routes import endpoints_of_routes, example_call, free_methods, hidden_operations
+from tollhouse.proxy.upstream import HttpUpstream
 
 REMEMBERED_SECONDS = 5.0
 

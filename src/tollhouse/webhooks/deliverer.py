@@ -142,7 +142,10 @@ class Deliverer:
         self._ended = asyncio.Event()
 
     async def run_deliveries(self) -> None:
-        """Deliver what is due until cancelled. Attempts in progress then get three seconds."""
+        """Deliver what is due until cancelled. Any number of processes may do so at once.
+
+        Attempts in progress then get three seconds.
+        """
         try:
             while True:
                 await self._run_once()
@@ -151,7 +154,7 @@ class Deliverer:
             await self._stop()
 
     async def deliver_due(self, now: float | None = None) -> int:
-        """Deliver all that is due at `now` (seconds since 1970); the number of attempts."""
+        """Deliver all that is due at `now` (seconds since 1970, by default the present); the number of attempts."""
         moment, made = clock.seconds() if now is None else now, 0
         await self.fan_out()
         while True:
@@ -161,7 +164,7 @@ class Deliverer:
             await self._wait()
 
     async def fan_out(self) -> None:
-        """Make the deliveries of all events that are put."""
+        """Make the deliveries of all events that are put. `run_deliveries` does so by itself."""
         more = True
         while more:
             async with self._database.writing() as transaction:

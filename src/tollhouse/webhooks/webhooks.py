@@ -163,13 +163,11 @@ class Webhooks:
         self.subscriptions = subscriptions
         self.deliveries = deliveries
         self._database = database
-        self._deliverer = deliverer
+        self.run_deliveries, self.deliver_due = deliverer.run_deliveries, deliverer.deliver_due
+        self.fan_out = deliverer.fan_out
         self._retention_seconds = retention_seconds
-        self._close = close
-
-    async def run_deliveries(self) -> None:
-        """Deliver what is due until cancelled. Any number of processes may do so at once."""
-        await self._deliverer.run_deliveries()
+        self.close = close
+        """Close every connection to receivers."""
 
     async def maintain(self) -> None:
         """Encrypt stored secrets, then delete what is old, until cancelled: a job of one process."""
@@ -186,18 +184,6 @@ class Webhooks:
             except Problem as problem:
                 log.warning("webhooks not maintained", code=problem.code)
             await asyncio.sleep(MAINTAIN_SECONDS)
-
-    async def fan_out(self) -> None:
-        """Make the deliveries of all events that are put. `run_deliveries` does so by itself."""
-        await self._deliverer.fan_out()
-
-    async def deliver_due(self, now: float | None = None) -> int:
-        """Deliver all that is due at `now` (seconds since 1970, by default the present); the number of attempts."""
-        return await self._deliverer.deliver_due(now)
-
-    async def close(self) -> None:
-        """Close every connection to receivers."""
-        await self._close()
 
 
 def open_webhooks(

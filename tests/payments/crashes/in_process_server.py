@@ -30,7 +30,7 @@ from tollhouse.payments.x402.claims import Settlement
 from tollhouse.proxy.circuit_breaker import CircuitBreaker
 from tollhouse.proxy.cost import AnswerPrice, measuring
 from tollhouse.proxy.handler import Proxy, ProxyRules
-from tollhouse.proxy.http_upstream import HttpUpstream
+from tollhouse.proxy.upstream import HttpUpstream
 from tollhouse.storage import leases
 
 PAGE_MICROS, MOST_MICROS = 1_000, 3_000

@@ -1,4 +1,4 @@
-"""JSON-RPC clients for Ethereum nodes: typed calls, retries, time and size limits, a circuit breaker, and several nodes."""
+"""JSON-RPC clients of a chain's nodes: typed calls, retries, time and size limits, a circuit breaker, several nodes."""
 
 import asyncio
 import logging

@@ -1,5 +1,6 @@
-"""ABI of the contracts used here: ERC-20 and EIP-3009 tokens, contract wallets (EIP-1271, EIP-6492), Multicall3, and
-Permit2 with the contract through which x402's scheme `upto` settles its transfers.
+"""ABI of the contracts used here: ERC-20 and EIP-3009 tokens, contract wallets (EIP-1271, EIP-6492), Multicall3.
+
+Also of Permit2, and of the contract through which x402's scheme `upto` settles its transfers.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

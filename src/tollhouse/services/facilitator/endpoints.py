@@ -11,7 +11,7 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.evm import parse_address
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response
+from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
 from tollhouse.metering.address_budget import count_or_refuse
@@ -112,6 +112,14 @@ SUPPORTED: dict[str, Any] = {
 }
 
 
+_PAYMENT: dict[str, Any] = {
+    "terms": OPERATOR_ONLY,
+    "problems": ("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
+    "tag": "payments",
+    "sample": Example(body="$PAYMENT"),
+}
+
+
 class SettlementConfig(Struct, frozen=True):
     """What the operator settles: `settled` is the chain and token, without amount and recipient."""
 
@@ -126,74 +134,22 @@ class FacilitatorEndpoints:
         self._settling = config
         self._meter = meter
 
-    def endpoints(self) -> list[Endpoint]:
-        """The endpoints of the service."""
-        return [
-            Endpoint(
-                id="verifyPayment",
-                method="POST",
-                path="/verify",
-                summary="Verify a payment",
-                description="Checks the signature (also of contract wallets, EIP-1271), the time window, the "
-                "recipient, the amount, the balance and the nonce, and simulates the transfer on the newest block. "
-                "Sends nothing. An invalid payment is a 200 with `isValid: false`; 400 means a malformed request.",
-                handler=self.verify,
-                terms=OPERATOR_ONLY,
-                body=FacilitatorRequest,
-                responses={JSON: Verified},
-                failures={400: Verified, 502: Verified},
-                problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
-                tag="payments",
-                examples={"body": TO_SETTLE, JSON: VERIFIED},
-                sample=Example(body="$PAYMENT"),
-            ),
-            Endpoint(
-                id="settlePayment",
-                method="POST",
-                path="/settle",
-                summary="Settle a payment on the chain",
-                description="Verifies the payment, sends the transaction, and responds once it is in a block. Of two "
-                "calls with the same authorization, at most one reports success; a caller that lost the reply repeats "
-                "the call with the same `Idempotency-Key`. `settlement_pending` means that the "
-                "outcome is not known yet: look for the token's `AuthorizationUsed` log before you ask the payer for "
-                "another payment.",
-                handler=self.settle,
-                terms=OPERATOR_ONLY,
-                body=FacilitatorRequest,
-                responses={JSON: SettleResult},
-                failures={400: SettleResult, 502: SettleResult},
-                problems=("missing-credentials", "rate-limited", "upstream-unavailable", "not-configured"),
-                tag="payments",
-                examples={"body": TO_SETTLE, JSON: SETTLED},
-                sample=Example(body="$PAYMENT"),
-            ),
-            Endpoint(
-                id="getSupported",
-                method="GET",
-                path="/supported",
-                summary="List the supported schemes and networks",
-                description="Schemes and networks by protocol version, and the accounts that send transactions.",
-                handler=self.supported,
-                terms=FREE,
-                responses={JSON: Supported},
-                tag="payments",
-                examples={JSON: SUPPORTED},
-            ),
-        ]
-
-    async def supported(self, _request: Request[None, None]) -> Supported:
-        """The supported kinds; empty if the operator has not configured settlement."""
-        if self._settling is None:
-            return Supported([], [], {})
-        settled = self._settling.settled
-        account = self._settling.settler.upto_account
-        kinds = [Kind(EXACT, settled.network, 2), Kind(UPTO, settled.network, 2, {"facilitatorAddress": account})]
-        if settled.network_v1 is not None:
-            kinds.append(Kind(EXACT, settled.network_v1, 1))
-        return Supported(kinds, [IDEMPOTENT_SETTLE], {"eip155:*": [self._settling.settler.address]})
-
+    @endpoint(
+        "POST",
+        "/verify",
+        id="verifyPayment",
+        responses={JSON: Verified},
+        failures={400: Verified, 502: Verified},
+        examples={"body": TO_SETTLE, JSON: VERIFIED},
+        **_PAYMENT,
+    )
     async def verify(self, request: Request[None, FacilitatorRequest]) -> Response:
-        """Whether a payment would be settled now."""
+        """Verify a payment.
+
+        Checks the signature (also of contract wallets, EIP-1271), the time window, the recipient, the amount, the
+        balance and the nonce, and simulates the transfer on the newest block. Sends nothing. An invalid payment is a
+        200 with `isValid: false`; 400 means a malformed request.
+        """
         config = await self._admit("verify", request.address)
         try:
             parsed = read_request(request.body, config.settled, is_settling=False)
@@ -210,8 +166,23 @@ class FacilitatorEndpoints:
             return _response(200, result)
         return _response(200, Verified(is_valid=True, payer=payer))
 
+    @endpoint(
+        "POST",
+        "/settle",
+        id="settlePayment",
+        responses={JSON: SettleResult},
+        failures={400: SettleResult, 502: SettleResult},
+        examples={"body": TO_SETTLE, JSON: SETTLED},
+        **_PAYMENT,
+    )
     async def settle(self, request: Request[None, FacilitatorRequest]) -> Response:
-        """Settle a payment. Of two calls with one authorization, at most one reports success."""
+        """Settle a payment on the chain.
+
+        Verifies the payment, sends the transaction, and responds once it is in a block. Of two calls with the same
+        authorization, at most one reports success; a caller that lost the reply repeats the call with the same
+        `Idempotency-Key`. `settlement_pending` means that the outcome is not known yet: look for the token's
+        `AuthorizationUsed` log before you ask the payer for another payment.
+        """
         config = await self._admit("settle", request.address)
         try:
             parsed = read_request(request.body, config.settled, is_settling=True)
@@ -240,6 +211,21 @@ class FacilitatorEndpoints:
         if claim.verdict.refused_by:
             return _response(200, _failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
         return _response(200, await self._settled(config, parsed, claim, caller))
+
+    @endpoint("GET", "/supported", id="getSupported", terms=FREE, tag="payments", examples={JSON: SUPPORTED})
+    async def supported(self, _request: Request[None, None]) -> Supported:
+        """List the supported schemes and networks.
+
+        Schemes and networks by protocol version, and the accounts that send transactions.
+        """
+        if self._settling is None:
+            return Supported([], [], {})
+        settled = self._settling.settled
+        account = self._settling.settler.upto_account
+        kinds = [Kind(EXACT, settled.network, 2), Kind(UPTO, settled.network, 2, {"facilitatorAddress": account})]
+        if settled.network_v1 is not None:
+            kinds.append(Kind(EXACT, settled.network_v1, 1))
+        return Supported(kinds, [IDEMPOTENT_SETTLE], {"eip155:*": [self._settling.settler.address]})
 
     async def _settled(
         self, config: SettlementConfig, parsed: PaymentRequest, claim: Reservation, caller: str

@@ -7,6 +7,7 @@ from tollhouse import __version__
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
 from tollhouse.evm import parse_address
+from tollhouse.http.endpoint import endpoints_of
 from tollhouse.http.service import Service
 from tollhouse.payments.x402.settlement.built_in import BuiltInFacilitator
 from tollhouse.payments.x402.types import TOKEN_NAME, TOKEN_NAMES, Requirement
@@ -35,7 +36,7 @@ async def open_facilitator(context: AppContext) -> Service:
         title="Tollhouse: x402 facilitator",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        endpoints=FacilitatorEndpoints(config, context.meter).endpoints(),
+        endpoints=endpoints_of(FacilitatorEndpoints(config, context.meter)),
         health=partial(_health, context, is_settling=config is not None),
         health_schema=_HEALTH_SCHEMA,
         tags=_TAGS,
