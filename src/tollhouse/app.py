@@ -28,11 +28,11 @@ from tollhouse.console.directory import directory_pages
 from tollhouse.console.discovery import agent_pages, discovery_pages
 from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
-from tollhouse.http.connections import IdleConnections, split_address
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.graceful_stop import GracefulStop
 from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
+from tollhouse.http.overload import IdleConnections
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.router import Route, Router
 from tollhouse.http.server import Application, Listener, Server
@@ -90,7 +90,7 @@ def _operator_listener(settings: Settings) -> Listener | None:
 def _idle_connections(settings: Settings) -> IdleConnections:
     ports = [urlsplit(settings.served_at).port or 0]
     if settings.operator_listen:
-        ports.append(split_address(settings.operator_listen)[1])
+        ports.append(urlsplit(f"//{settings.operator_listen}").port or 0)
     return IdleConnections(ports, settings.idle_connections_per_address, settings.trusted_networks())
 
 

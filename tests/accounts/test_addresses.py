@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tollhouse.http.connections import address_reader, client_address
+from tollhouse.http.request import address_reader, client_address
 
 PROXIES = [ip_network(text) for text in ("10.0.0.0/8", "2001:db8:ffff::/48")]
 

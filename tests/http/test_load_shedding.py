@@ -9,8 +9,8 @@ import pytest
 
 from tests.waiting import until
 from tollhouse.errors import Problem
-from tollhouse.http import load_shedding
-from tollhouse.http.load_shedding import FEWEST_AT_ONCE, QueueOfLoop, QueueOfThreads
+from tollhouse.http import overload
+from tollhouse.http.overload import FEWEST_AT_ONCE, QueueOfLoop, QueueOfThreads
 
 PATH = "/defense/feeds/events"
 
@@ -19,7 +19,7 @@ PATH = "/defense/feeds/events"
 def now(monkeypatch):
     """The time that the rules read, in a list of one."""
     moment = [1_000.0]
-    monkeypatch.setattr(load_shedding, "perf_counter", lambda: moment[0])
+    monkeypatch.setattr(overload, "perf_counter", lambda: moment[0])
     return moment
 
 
@@ -52,12 +52,12 @@ async def test_queue_that_stays_long_is_cut_to_the_target_and_recovers(now):
     queue = QueueOfLoop()
     for _ in range(8):
         refused = await turn(queue, now, 100, 0.001)
-    assert refused.count(False) == pytest.approx(load_shedding.OVERLOADED_SECONDS * 1_000 + 1, abs=1)
+    assert refused.count(False) == pytest.approx(overload.OVERLOADED_SECONDS * 1_000 + 1, abs=1)
     assert refused == sorted(refused)
     for _ in range(3):
         assert not any(await turn(queue, now, 5, 0.001))
     assert any(await turn(queue, now, 100, 0.001)), "a short queue does not yet mean that it stays short"
-    now[0] += load_shedding.REMEMBER_SECONDS + 0.1
+    now[0] += overload.REMEMBER_SECONDS + 0.1
     assert not any(await turn(queue, now, 100, 0.001))
 
 
@@ -93,7 +93,7 @@ async def searches(queue, count, release):
 
 async def test_searches_beyond_a_few_are_refused_while_others_wait_for_threads_and_other_calls_are_not():
     queue, release = QueueOfThreads(), threading.Event()
-    asyncio.get_running_loop().call_later(load_shedding.INTERVAL_SECONDS + 0.2, release.set)
+    asyncio.get_running_loop().call_later(overload.INTERVAL_SECONDS + 0.2, release.set)
     first, refused = await searches(queue, 40, release)
     await asyncio.gather(*first)
     assert refused() == 0
@@ -101,7 +101,7 @@ async def test_searches_beyond_a_few_are_refused_while_others_wait_for_threads_a
     # The first ones took long: now the operation counts as slow, and the threads are all taken.
     begun = time.monotonic()
     held, refused = await searches(queue, FEWEST_AT_ONCE + 32, release)
-    await until(lambda: time.monotonic() - begun > load_shedding.INTERVAL_SECONDS)
+    await until(lambda: time.monotonic() - begun > overload.INTERVAL_SECONDS)
     assert refused() == 0
     more, refused = await searches(queue, 5, release)
     assert refused() == 5

@@ -24,8 +24,8 @@ from tollhouse.admission.streams import MeteredStream, costs_nothing, may_be_rep
 from tollhouse.admission.visits import VISIT_HEADER, over_budget
 from tollhouse.errors import Problem, missing_credentials
 from tollhouse.evm import checksummed
-from tollhouse.http.connections import address_reader
 from tollhouse.http.endpoint import Response
+from tollhouse.http.request import address_reader
 from tollhouse.http.response import Headers, is_passed_stream
 from tollhouse.http.router import Admitted, Call
 from tollhouse.http.terms import AddressCaller, Caller, KeyCaller, Terms, VisitorCaller, WalletCaller

@@ -59,8 +59,7 @@ def run_server(chosen: Settings, host: str, port: int) -> None:
     from granian.constants import Interfaces, Loops
     from granian.log import LogLevels
 
-    from tollhouse.http.connections import raise_descriptor_limit, split_address
-    from tollhouse.http.listener import BACKLOG, CONNECTIONS, http_options
+    from tollhouse.http.listener import BACKLOG, CONNECTIONS, http_options, raise_descriptor_limit, split_address
 
     raise_descriptor_limit()
     logs.configure(chosen.log_level)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
-from tollhouse.http.connections import open_sockets
+from tollhouse.http.overload import open_sockets
 from tollhouse.http.request import Send
 from tollhouse.logs import logger
 

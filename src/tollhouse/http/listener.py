@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import resource
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -10,7 +11,6 @@ from granian.http import HTTP1Settings
 from granian.log import LogLevels
 from granian.server.embed import Server as EmbeddedServer
 
-from tollhouse.http.connections import split_address
 from tollhouse.http.request import Receive, Scope, Send
 
 BACKLOG = 4_096
@@ -52,3 +52,17 @@ async def listening(
     finally:
         server.stop()  # type: ignore[no-untyped-call]
         await running
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """`host:port` as host and port; an IPv6 address is in brackets."""
+    host, _, port = address.rpartition(":")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def raise_descriptor_limit() -> None:
+    """Let this process and its children open as many files and connections as the system allows."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # macOS refuses "no limit".
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

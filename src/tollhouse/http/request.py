@@ -1,12 +1,12 @@
-"""HTTP requests as they arrive, with limits on the size of head and body."""
+"""HTTP requests as they arrive, with limits on the size of head and body, and the address of their client."""
 
 import asyncio
 import contextlib
 import re
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
-from functools import lru_cache
-from ipaddress import IPv6Address
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
+from functools import lru_cache, partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from random import getrandbits
 from typing import Any
 from urllib.parse import quote, unquote
@@ -367,3 +367,60 @@ class Upload:
             self._is_read = True
             self._request.end_upload(is_disconnected=False)
         return piece
+
+
+MAX_CACHED_HEADER = 200
+"""Longer headers are read each time, so that callers cannot fill the memory with them."""
+MAX_ADDRESS = 64
+
+Prefix = IPv4Address | IPv6Network
+
+
+def address_reader(trusted: Sequence[IPv4Network | IPv6Network]) -> Callable[[str, str], str]:
+    """`client_address` with these trusted networks; it caches what it read for short headers."""
+    read = partial(client_address, trusted=trusted)
+    cached = lru_cache(maxsize=4096)(read)
+
+    def client(peer: str, forwarded_for: str) -> str:
+        if not trusted:
+            return cached(peer, "")
+        return (cached if len(forwarded_for) <= MAX_CACHED_HEADER else read)(peer, forwarded_for)
+
+    return client
+
+
+def client_address(peer: str, forwarded_for: str, trusted: Sequence[IPv4Network | IPv6Network]) -> str:
+    """Walk X-Forwarded-For from the right while each hop is trusted; the first that is not is the client.
+
+    IPv4-mapped IPv6 folds to IPv4, IPv6 to its /64 (one household). A hop that is no address ends the walk.
+    """
+    current = _parsed(peer)
+    if current is None:
+        return peer or "unknown"
+    for hop in reversed(forwarded_for.split(",") if forwarded_for else []):
+        if not any(current in network for network in trusted):
+            break
+        parsed = _parsed(hop.strip())
+        if parsed is None:
+            break
+        current = parsed
+    return str(network_of(current))
+
+
+def network_of(address: IPv4Address | IPv6Address) -> Prefix:
+    """An IPv4 address, or the /64 of an IPv6 address: one household."""
+    return IPv6Network((address, 64), strict=False) if isinstance(address, IPv6Address) else address
+
+
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return address_of(text) if len(text) <= MAX_ADDRESS else None
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4_096)
+def address_of(text: str) -> IPv4Address | IPv6Address:
+    """An address, IPv4 where it is one mapped to IPv6. Raises ValueError."""
+    address = ip_address(text.partition("%")[0])
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address

@@ -15,11 +15,20 @@ from tollhouse import clock, failpoints, tracing
 from tollhouse.config.loader import metrics_folder
 from tollhouse.config.settings import SettingError, Settings
 from tollhouse.errors import Problem
-from tollhouse.http.connections import NO_BOUND, IdleConnections, Peer, address_reader
 from tollhouse.http.endpoint import Response
 from tollhouse.http.graceful_stop import GracefulStop
-from tollhouse.http.load_shedding import QueueOfLoop, QueueOfThreads, refuse
-from tollhouse.http.request import HttpRequest, Receive, Scope, Send, check_head, check_host, check_upgrade, drain_body
+from tollhouse.http.overload import NO_BOUND, IdleConnections, Peer, QueueOfLoop, QueueOfThreads, refuse
+from tollhouse.http.request import (
+    HttpRequest,
+    Receive,
+    Scope,
+    Send,
+    address_reader,
+    check_head,
+    check_host,
+    check_upgrade,
+    drain_body,
+)
 from tollhouse.http.response import opens_page, render_problem, send_response
 from tollhouse.http.router import Admission, Admitted, Call, Route, Router, allowed_methods
 from tollhouse.http.terms import KeyCaller, VisitorCaller, WalletCaller

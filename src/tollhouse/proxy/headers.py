@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from ipaddress import IPv4Network, IPv6Network, ip_address
+from ipaddress import IPv4Network, IPv6Network
 
-from tollhouse.http.request import HttpRequest
+from tollhouse.http.request import HttpRequest, address_of
 from tollhouse.http_client.connection import Headers
 
 CALLER = b"tollhouse-caller"
@@ -186,8 +186,7 @@ def _scheme(request: HttpRequest) -> bytes:
 
 def _is_in(peer: str, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
     try:
-        address = ip_address(peer.partition("%")[0])
+        address = address_of(peer)
     except ValueError:
         return False
-    address = getattr(address, "ipv4_mapped", None) or address
     return any(address in network for network in networks)

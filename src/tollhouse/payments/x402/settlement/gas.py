@@ -36,6 +36,7 @@ from tollhouse.payments.x402.settlement.transactions import (
     Fees,
     fee_quote,
 )
+from tollhouse.periodic import repeat
 from tollhouse.storage.database import Database, Transaction
 
 log = logger("payments.facilitator")
@@ -255,13 +256,12 @@ class Gas:
 
     async def run(self) -> None:
         """Keep metrics, warnings and the stored sum up to date while no payments come."""
-        while True:
-            try:
-                await self.quote()
-                await self.flush()
-            except Problem as problem:
-                log.warning("gas price unknown", code=problem.code)
-            await asyncio.sleep(REFRESH_SECONDS)
+
+        async def refresh() -> None:
+            await self.quote()
+            await self.flush()
+
+        await repeat(refresh, REFRESH_SECONDS, log, "gas price unknown")
 
     async def flush(self) -> None:
         """Store what transactions cost less or more than was reserved. Raises Problem `storage-unavailable`."""

@@ -1,21 +1,163 @@
-"""Load shedding: above capacity, requests that waited too long are refused, so that the others are answered in time.
+"""Protection from overload: idle connections of one address are closed, and requests that wait too long are refused.
 
-The time in a queue decides, as in CoDel (RFC 8289). A burst is worked off; where the queue has been long for a while,
-requests are refused before any work is done for them. There are two queues: that of the event loop, and that of the
-threads in which searches run.
+Half-sent request heads could use up all descriptors. Granian accepts connections by itself and reports none before its
+first request, so they are read from this process's own descriptors. A connection is idle while no whole request head
+has arrived on it: before the first, and between two.
+
+Above capacity, requests that waited too long are refused, so that the others are answered in time. The time in a queue
+decides, as in CoDel (RFC 8289). A burst is worked off; where the queue has been long for a while, requests are refused
+before any work is done for them. There are two queues: that of the event loop, and that of the threads in which
+searches run.
 """
 
 import asyncio
+import contextlib
+import os
+import resource
+import socket
+from collections import Counter as Counts
+from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import IPv4Network, IPv6Network
+from pathlib import Path
 from time import perf_counter
 
 from prometheus_client import Counter
 
 from tollhouse.errors import Problem
-from tollhouse.http.request import HttpRequest, Receive, Scope, Send, drain_body
+from tollhouse.http.request import HttpRequest, Prefix, Receive, Scope, Send, address_of, drain_body, network_of
 from tollhouse.http.response import render_problem, send_response
 from tollhouse.logs import logger
 
 log = logger("http")
+
+SCAN_SECONDS = 1.0
+SCARCE_SHARE = 0.5
+_DESCRIPTORS = Path("/dev/fd")
+
+Peer = tuple[str, str]
+"""The address and the port of a client, as texts."""
+
+
+class IdleConnections:
+    """Closes the idle connections of an address beyond `limit`, those of `trusted` proxies aside."""
+
+    def __init__(self, ports: Iterable[int], limit: int, trusted: Sequence[IPv4Network | IPv6Network]) -> None:
+        self.ports = frozenset(ports)
+        self._limit = limit
+        self._trusted = trusted
+        self._in_flight: set[Peer] = set()
+        self._used: set[Peer] = set()
+        self._idle: frozenset[Peer] = frozenset()
+
+    def begin(self, peer: Peer) -> None:
+        """The head of a request has arrived on the connection of this client."""
+        self._in_flight.add(peer)
+
+    def end(self, peer: Peer) -> None:
+        """The request was answered."""
+        self._in_flight.discard(peer)
+        self._used.add(peer)
+
+    async def run(self) -> None:
+        """Look at the connections every second, until cancelled."""
+        if not self.ports:
+            return
+        # Kept open, because there may be no descriptor left when one is needed.
+        nothing, spare = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_RDONLY)
+        try:
+            while True:
+                await asyncio.sleep(SCAN_SECONDS)
+                used, self._used = self._used | self._in_flight, set()
+                descriptors = _descriptors()
+                if len(descriptors) <= self._limit:
+                    self._idle = frozenset()
+                    continue
+                is_scarce = len(descriptors) > SCARCE_SHARE * resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+                closed = await asyncio.to_thread(self._scan, descriptors, used, spare, is_scarce=is_scarce)
+                # A connection that Granian closes must not stay open here.
+                os.dup2(nothing, spare)
+                if closed:
+                    address, _ = closed.most_common(1)[0]
+                    log.warning(
+                        "idle connections closed", count=closed.total(), addresses=len(closed), most_from=str(address)
+                    )
+        finally:
+            os.close(spare)
+            os.close(nothing)
+
+    def _scan(self, descriptors: Sequence[int], used: set[Peer], spare: int, *, is_scarce: bool) -> Counts[Prefix]:
+        """Close what is idle beyond the limit; count it by address.
+
+        A new connection has until the next look, unless descriptors are scarce.
+        """
+        open_now: Counts[Prefix] = Counts()
+        closed: Counts[Prefix] = Counts()
+        idle: set[Peer] = set()
+        for descriptor in descriptors:
+            with _opened(descriptor, spare) as connection:
+                peer = self._peer(connection) if connection else None
+                if connection is None or peer is None or peer in used or peer in self._in_flight:
+                    continue
+                idle.add(peer)
+                address = network_of(address_of(peer[0]))
+                open_now[address] += 1
+                if open_now[address] > self._limit and (is_scarce or peer in self._idle):
+                    # The descriptor stays Granian's, which reads the end of the connection and closes it.
+                    connection.shutdown(socket.SHUT_RDWR)
+                    closed[address] += 1
+        self._idle = frozenset(idle)
+        return closed
+
+    def _peer(self, connection: socket.socket) -> Peer | None:
+        """The client of a connection that one of our listeners accepted, unless it is a trusted proxy."""
+        with contextlib.suppress(OSError):
+            if connection.getsockname()[1] not in self.ports:
+                return None
+            address, port = connection.getpeername()[:2]
+            if not any(address_of(address) in network for network in self._trusted):
+                return address, str(port)
+        return None
+
+
+NO_BOUND = IdleConnections((), 0, ())
+"""For servers whose port is not known, e.g. under another program than `tollhouse serve`."""
+
+
+def _descriptors() -> Sequence[int]:
+    try:
+        return [int(file.name) for file in _DESCRIPTORS.iterdir()]
+    except OSError:
+        # There is not one descriptor left to read the list with.
+        return range(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+@contextlib.contextmanager
+def _opened(descriptor: int, spare: int) -> Iterator[socket.socket | None]:
+    """The TCP socket behind a descriptor, through `spare`, so that it cannot become another one meanwhile."""
+    connection = None
+    with contextlib.suppress(OSError):
+        if descriptor != spare:
+            os.dup2(descriptor, spare)
+            connection = socket.socket(fileno=spare)
+    try:
+        is_tcp = connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6)
+        yield connection if is_tcp else None
+    finally:
+        if connection is not None:
+            connection.detach()
+
+
+def open_sockets() -> Iterator[socket.socket]:
+    """Every TCP socket of this process, one after another; each is only valid until the next."""
+    spare = os.open(os.devnull, os.O_RDONLY)
+    try:
+        for descriptor in _descriptors():
+            with _opened(descriptor, spare) as connection:
+                if connection is not None:
+                    yield connection
+    finally:
+        os.close(spare)
+
 
 TARGET_SECONDS = 0.05
 """Some hundred quick requests at once wait less."""
