@@ -170,15 +170,8 @@ class KeyEndpoints:
             raise Problem(code, detail, parameter="tier", allowed=[default])
         reservation = await reserve_for_address(self._meter, "keys", request.address, self._per_address)
         if reservation.verdict.refused_by:
-            wait = reservation.verdict.retry_after_seconds(clock.seconds())
-            limit = reservation.verdict.refused_by.limit
-            raise Problem(
-                "too-many-keys",
-                f"Rate limit exceeded: {limit} keys per hour and address. Retry after {wait} s.",
-                retry_after_seconds=wait,
-                window="hour",
-                limit=limit,
-            )
+            exceeded = "Rate limit exceeded: {limit} keys per {window} and address. Retry after {wait} s."
+            raise reservation.verdict.refusal("too-many-keys", exceeded)
         try:
             email, label = request.body.email, request.body.label
             made = await self._keys.create(email, default, label, client_address=request.address)

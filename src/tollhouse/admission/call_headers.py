@@ -104,18 +104,9 @@ def _remaining(level: Level, now: float) -> str:
 
 def over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:
     """A 429 for a call beyond a limit of the plan, with `Retry-After`."""
-    full = reservation.verdict.refused_by
-    assert full is not None
-    # From now, not from the call: others may have been counted in between.
-    wait = reservation.verdict.retry_after_seconds(clock.seconds())
-    code = "quota-exceeded" if full.window == "day" else "rate-limited"
-    problem = Problem(
-        code,
-        f"Rate limit exceeded: {full.limit} requests per {full.window} on the {plan} plan. Retry after {wait} s.",
-        retry_after_seconds=wait,
-        window=full.window,
-        limit=full.limit,
-    )
+    verdict = reservation.verdict
+    exceeded = f"Rate limit exceeded: {{limit}} requests per {{window}} on the {plan} plan. Retry after {{wait}} s."
+    problem = verdict.refusal("quota-exceeded" if verdict.refused_by == verdict.day else "rate-limited", exceeded)
     problem.usage = usage
     return problem
 

@@ -58,15 +58,10 @@ class Visits:
 
 def over_budget(reservation: Reservation) -> Problem:
     """A 429 for a visitor whose budget is used up."""
-    full = reservation.verdict.refused_by
-    assert full is not None
-    wait = reservation.verdict.retry_after_seconds(clock.seconds())
-    again = "It starts again at midnight UTC. " if full.window == "day" else ""
-    return Problem(
-        "quota-exceeded" if full.window == "day" else "rate-limited",
-        f"The budget of the pages is used up: {full.limit:,} requests per {full.window} and address without a key. "
-        f"{again}Retry after {wait} s. A program needs an API key: create one with POST /api/keys/create.",
-        retry_after_seconds=wait,
-        window=full.window,
-        limit=full.limit,
+    verdict = reservation.verdict
+    again = "It starts again at midnight UTC. " if verdict.refused_by == verdict.day else ""
+    return verdict.refusal(
+        "quota-exceeded" if again else "rate-limited",
+        "The budget of the pages is used up: {limit:,} requests per {window} and address without a key. "
+        f"{again}Retry after {{wait}} s. A program needs an API key: create one with POST /api/keys/create.",
     )

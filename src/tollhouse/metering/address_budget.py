@@ -5,8 +5,6 @@ from ipaddress import IPv6Network
 
 from msgspec.structs import replace
 
-from tollhouse import clock
-from tollhouse.errors import Problem
 from tollhouse.metering.meter import Meter, Reservation, Verdict, Windows
 
 IPV6_PREFIXES = ((64, 1), (56, 4), (48, 16))
@@ -56,18 +54,10 @@ async def release(meter: Meter, reservation: Reservation) -> Verdict:
 async def count_or_refuse(meter: Meter, name: str, address: str, windows: Windows, what: str) -> Reservation:
     """Count one of `what` (a plural, such as `payments`) for the address. Raises Problem `rate-limited`."""
     reservation = await reserve_for_address(meter, name, address, windows)
-    full = reservation.verdict.refused_by
-    if full is None:
+    if reservation.verdict.refused_by is None:
         return reservation
-    wait = reservation.verdict.retry_after_seconds(clock.seconds())
-    raise Problem(
-        "rate-limited",
-        f"Rate limit exceeded: {full.limit} {what} per {full.window} and address. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
-        retry_after_seconds=wait,
-        window=full.window,
-        limit=full.limit,
-    )
+    exceeded = f"Rate limit exceeded: {{limit}} {what} per {{window}} and address. Retry after {{wait}} s."
+    raise reservation.verdict.refusal("rate-limited", exceeded)
 
 
 def _times(windows: Windows, factor: int) -> Windows:

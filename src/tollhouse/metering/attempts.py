@@ -202,7 +202,6 @@ def _too_many(limit: int, wait: int) -> Problem:
     return Problem(
         "rate-limited",
         f"Too many refused requests: {limit} per minute. Check key, signature or payment. Retry after {wait} s.",
-        headers={"Retry-After": str(wait)},
         retry_after_seconds=wait,
         window="minute",
         limit=limit,

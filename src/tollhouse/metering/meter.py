@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 from msgspec import Struct
 
 from tollhouse import clock
+from tollhouse.errors import Problem
 from tollhouse.storage.counters import MOST_PER_BUCKET, Counters, Tally
 
 SECONDS_PER_DAY = 86_400
@@ -65,6 +66,15 @@ class Verdict(Struct, frozen=True):
         # Just before midnight the minute may be full for longer than the day.
         full = (level for level in (self.day, self.sliding) if level.remaining == 0 or level == self.refused_by)
         return max(1, *(ceil(level.resets_at - now) for level in full))
+
+    def refusal(self, code: str, detail: str) -> Problem:
+        """The problem of a refused call. `detail` may have `{limit}`, `{window}`, and `{wait}` in whole seconds."""
+        full = self.refused_by
+        assert full is not None, "a window is full"
+        # From now, not from the call: others may have been counted in between.
+        wait = self.retry_after_seconds(clock.seconds())
+        text = detail.format(limit=full.limit, window=full.window, wait=wait)
+        return Problem(code, text, retry_after_seconds=wait, window=full.window, limit=full.limit)
 
 
 def reserve(tally: Tally, windows: Windows, now: float, requests: int = 1) -> Verdict:

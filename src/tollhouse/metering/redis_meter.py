@@ -19,6 +19,7 @@ from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.metering.meter import SECONDS_PER_DAY, WINDOW_NAMES, Level, Reservation, Verdict, Windows
+from tollhouse.storage.counters import uncountable
 from tollhouse.storage.counters_postgres import StoredCounts
 from tollhouse.storage.redis_client import RedisClient
 
@@ -256,7 +257,7 @@ class RedisMeter:
         except (RedisError, OSError) as error:
             self._must_check = True
             log.warning("redis unavailable", error=str(error))
-            raise _unavailable() from error
+            raise uncountable() from error
         if windows.per_day is not None and action != "peek" and not answer[4]:
             self._uncopied[subject] = int(answer[0]), int(answer[1])
             if self._copying is None:
@@ -271,7 +272,7 @@ class RedisMeter:
             if len(answer) > 1:
                 return answer
             await self._once(partial(self._join, known, answer))
-        raise _unavailable()
+        raise uncountable()
 
     async def _once(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Do this, or wait for what another call does. Raises what that raises."""
@@ -354,15 +355,6 @@ class RedisMeter:
             except Problem as problem:
                 self._uncopied = copied | self._uncopied
                 log.warning("usage counts not copied to the database", code=problem.code, subjects=len(copied))
-
-
-def _unavailable() -> Problem:
-    return Problem(
-        "storage-unavailable",
-        "Usage cannot be counted right now. Try again shortly.",
-        headers={"Retry-After": "1"},
-        retry_after_seconds=1,
-    )
 
 
 def _verdict(answer: Sequence[Any], windows: Windows) -> Verdict:

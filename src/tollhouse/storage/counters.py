@@ -6,6 +6,8 @@ from math import ceil
 from struct import Struct
 from typing import Protocol, TypeVar
 
+from tollhouse.errors import Problem
+
 Result = TypeVar("Result")
 
 MOST_PER_BUCKET = 65_535
@@ -74,6 +76,13 @@ class Counters(Protocol):
 
     async def close(self) -> None:
         """Write pending changes."""
+
+
+def uncountable() -> Problem:
+    """The problem of a call that cannot be counted."""
+    return Problem(
+        "storage-unavailable", "Usage cannot be counted right now. Try again shortly.", retry_after_seconds=1
+    )
 
 
 class NoCounters:

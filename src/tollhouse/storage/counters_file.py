@@ -18,9 +18,9 @@ from typing import IO, NamedTuple
 from zlib import crc32
 
 from tollhouse import clock
-from tollhouse.errors import OperatorError, Problem
+from tollhouse.errors import OperatorError
 from tollhouse.logs import logger
-from tollhouse.storage.counters import Result, Tally
+from tollhouse.storage.counters import Result, Tally, uncountable
 from tollhouse.storage.counters_before import FORMER_FILE, former_tallies, remove_former
 
 log = logger("storage")
@@ -118,7 +118,8 @@ class FileCounters:
             finally:
                 fcntl.lockf(self._file, fcntl.LOCK_UN, 8, known.chain_at)
         except OSError as error:
-            raise _unavailable(error) from error
+            log.error("usage counts unavailable", error=str(error))  # noqa: TRY400 - the caller has its cause
+            raise uncountable() from error
 
     async def close(self) -> None:
         """Write what is not written, and unlock the folder."""
@@ -331,13 +332,3 @@ def _hold(folder: Path, how: int) -> IO[str]:
             "or share the counters of both through `redis_url`"
         ) from None
     return file
-
-
-def _unavailable(error: OSError) -> Problem:
-    log.error("usage counts unavailable", error=str(error))
-    return Problem(
-        "storage-unavailable",
-        "Usage counters are unavailable. Try again shortly.",
-        headers={"Retry-After": "1"},
-        retry_after_seconds=1,
-    )

@@ -13,8 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tollhouse import clock
-from tollhouse.errors import Problem
-from tollhouse.storage.counters import Result, Tally
+from tollhouse.storage.counters import Result, Tally, uncountable
 from tollhouse.storage.database import Database
 
 MOST_SUBJECTS = 500
@@ -112,7 +111,7 @@ class PostgresCounters:
             self._known.clear()
             for change in [one for waiting in (batch, self._waiting) for many in waiting.values() for one in many]:
                 if not change.result.done():
-                    change.result.set_exception(error if isinstance(error, Exception) else _unavailable())
+                    change.result.set_exception(error if isinstance(error, Exception) else uncountable())
             self._waiting.clear()
             if not isinstance(error, Exception):
                 raise
@@ -145,7 +144,7 @@ class PostgresCounters:
                     if not change.result.done():
                         change.result.set_result(result)
             if batch and asyncio.get_running_loop().time() > deadline:
-                raise _unavailable()
+                raise uncountable()
 
     async def _read(self, connection: AsyncConnection, subjects: Collection[str]) -> set[str]:
         """Read these subjects' rows; the subjects."""
@@ -212,12 +211,3 @@ class StoredCounts:
 
 def _row(tally: Tally) -> _Row:
     return _Row(tally.day, tally.used, tally.packed_sliding() if tally.buckets else b"")
-
-
-def _unavailable() -> Problem:
-    return Problem(
-        "storage-unavailable",
-        "Usage cannot be counted right now. Try again shortly.",
-        headers={"Retry-After": "1"},
-        retry_after_seconds=1,
-    )
