@@ -393,8 +393,7 @@ class AgentEndpoints:
         `service:/api/agent/usage?<query>:<nonce>` with the query exactly as it is sent. Costs nothing.
         """
         await count_or_refuse(self._meter, "usage", request.address, self._usages, "requests")
-        assert request.http is not None, "a request that came over HTTP"
-        signer = self._signer(request, f"{USAGE}?{request.http.query.decode('latin-1')}")
+        signer = self._signer(request, f"{USAGE}?{request.over_http.query.decode('latin-1')}")
         if abs(clock.seconds() - request.query.signed_at) > SIGNED_FOR_SECONDS:
             raise invalid_parameter("signed_at", "`signed_at` must be within 10 minutes of the server's time.")
         agent = await self._known(signer)

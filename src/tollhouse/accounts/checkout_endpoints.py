@@ -159,9 +159,8 @@ class CheckoutEndpoints:
         not matter.
         """
         api = self._require_stripe()
-        assert request.http is not None, "a webhook arrives over HTTP"
         try:
-            event = api.read_webhook(request.body, request.http.header(b"stripe-signature"))
+            event = api.read_webhook(request.body, request.over_http.header(b"stripe-signature"))
         except InvalidWebhook as invalid:
             raise Problem("invalid-webhook", str(invalid)) from None
         async with _stripe_failures():

@@ -237,8 +237,7 @@ class KeyEndpoints:
         Returns a new key and revokes the old one. Id, plan and usage stay. Of several rotations at once one
         succeeds.
         """
-        assert request.http is not None, "a request that came over HTTP"
-        key = request.http.header(b"authorization").partition(" ")[2].strip()
+        key = request.over_http.header(b"authorization").partition(" ")[2].strip()
         return issued(await self._keys.rotate(_holder(request).key_id, key), self._plans)
 
     @endpoint(

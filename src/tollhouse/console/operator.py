@@ -204,14 +204,12 @@ class OperatorEndpoints:
 
     async def page(self, request: Request[PageQuery, None]) -> Response:
         """The page itself holds no data. A host that is not this server's does not get it."""
-        assert request.http is not None, "a request over HTTP"
-        self._context.operator.hosts.check_host(request.http)
+        self._context.operator.hosts.check_host(request.over_http)
         return self._page
 
     async def log_in(self, request: Request[LoginQuery, None]) -> Response:
         """Exchange the code of a login link for a session. HEAD leaves the code unused."""
-        http, access = request.http, self._context.operator
-        assert http is not None, "a request over HTTP"
+        http, access = request.over_http, self._context.operator
         access.hosts.check_host(http)
         headers = [
             (b"location", f"{self._context.settings.root_path}/operator".encode()),
@@ -232,21 +230,18 @@ class OperatorEndpoints:
 
     async def session(self, request: Request[Any, Any]) -> Response:
         """Whether this browser has a session: the page asks before it shows the form."""
-        assert request.http is not None, "a request over HTTP"
         access = self._context.operator
-        access.hosts.check_same_origin(request.http)
-        access.hosts.check_host(request.http)
-        return _json(Session(_moment(access.session_end(request.http))))
+        access.hosts.check_same_origin(request.over_http)
+        access.hosts.check_host(request.over_http)
+        return _json(Session(_moment(access.session_end(request.over_http))))
 
     async def open_session(self, request: Request[Any, Any]) -> Response:
-        assert request.http is not None, "a request over HTTP"
-        self._context.operator.hosts.check_host(request.http)
-        cookie, expires_at = self._context.operator.new_session(request.http)
+        self._context.operator.hosts.check_host(request.over_http)
+        cookie, expires_at = self._context.operator.new_session(request.over_http)
         return _json(Session(_moment(expires_at)), ((b"set-cookie", cookie.encode()),))
 
     async def end_session(self, request: Request[Any, Any]) -> Response:
-        assert request.http is not None, "a request over HTTP"
-        cookie = self._context.operator.end_session(request.http)
+        cookie = self._context.operator.end_session(request.over_http)
         return _json(Session(None), ((b"set-cookie", cookie.encode()),))
 
     async def metrics(self, _request: Request[None, None]) -> Response:

@@ -80,8 +80,7 @@ def visit_endpoint(context: AppContext) -> Endpoint:
     """`POST /console/visit`, where the pages get the token with which they read without a key."""
 
     async def visit(request: Request[None, None]) -> VisitToken:
-        assert request.http is not None
-        return VisitToken(context.visits.new_token(request.http, request.address), VISIT_SECONDS)
+        return VisitToken(context.visits.new_token(request.over_http, request.address), VISIT_SECONDS)
 
     return Endpoint(
         "visit", "POST", "/console/visit", "Visit", visit, FREE, responses={JSON: VisitToken}, is_described=False

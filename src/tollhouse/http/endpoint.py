@@ -40,6 +40,12 @@ class Request(Struct, Generic[Query, Body], frozen=True):
     payment: Payment = ""
     payer: str = ""
 
+    @property
+    def over_http(self) -> HttpRequest:
+        """The raw request, where there is one."""
+        assert self.http is not None, "a request that came over HTTP"
+        return self.http
+
 
 class ByteStream(Protocol):
     """Bytes as they come, such as an async generator of them. Closing it ends the work behind it."""

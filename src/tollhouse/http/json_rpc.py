@@ -40,8 +40,7 @@ Answer = Callable[[Message, HttpRequest], Awaitable[tuple[Json | None, Admitted 
 
 async def respond(rpc_request: Request[None, bytes], hosts: OwnHosts, answer: Answer, *, bad_request: int) -> Response:
     """Answer one message. A body that is no message has the status `bad_request`, other errors that of the RpcError."""
-    request = rpc_request.http
-    assert request is not None, "a request over HTTP"
+    request = rpc_request.over_http
     hosts.check_browser(request)
     identity: int | str | None = None
     try:

@@ -140,8 +140,7 @@ class Application:
 
     async def handle(self, request: Request[Any, Any]) -> Response:
         """Its answer: whole where it is short, else with its stream. Raises what the application raises."""
-        received = request.http
-        assert received is not None, "the endpoint passes through"
+        received = request.over_http
         exchange = Exchange(self._app, _app_scope(request, received), received)
         stream = AnswerStream(exchange, self._rules, _nothing, _cut)
         try:

@@ -82,8 +82,7 @@ class Proxy:
 
         Raises Problem `upstream-unavailable`, `upstream-timeout`, `upstream-suspended`, and those of the upload.
         """
-        received = request.http
-        assert received is not None, "the endpoint passes through"
+        received = request.over_http
         assert received.upload is not None, "the endpoint passes through"
         self._breaker.check()
         upload = received.upload
