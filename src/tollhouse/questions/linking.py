@@ -247,10 +247,15 @@ class Linker:
         return self._attributes.get((meaning.kind, meaning.name))
 
     def attribute_named(self, kind: str, name: str) -> Attribute | None:
-        """The attribute of a kind, or the number that is computed of its rows; None if it has none of that name."""
+        """The attribute of a kind, or the number that is computed of its rows; None if it has none of that name.
+
+        Nor is there a number by itself, by 0 or by 1.
+        """
         first, operator, second = operands(name)
         if not operator:
             return self._attributes.get((kind, name))
+        if second in (first, "0", "1"):
+            return None
         named = [first] if second == ALL or second[0].isdigit() else [first, second]
         return Attribute(name=name, type="number") if all(self._has_number(kind, each) for each in named) else None
 

@@ -1,6 +1,5 @@
 """Reads questions: the likeliest plan that leaves out nothing of what the question says, or why there is none."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.questions.coverage import is_plausible, nodes, unread
+from tollhouse.questions.coverage import nodes, unread
 from tollhouse.questions.declined import REASONS
 from tollhouse.questions.leaves import Leaf
 from tollhouse.questions.linking import Item, Linked, Linker
@@ -30,7 +29,6 @@ from tollhouse.questions.query import (
     Figure,
     Groups,
     List,
-    Measure,
     Not,
     Query,
     Reading,
@@ -39,18 +37,22 @@ from tollhouse.questions.query import (
     Rows,
     Share,
     Test,
-    operands,
     rows_in,
 )
 from tollhouse.questions.spelling import MARGIN, Corrections, as_typed
 from tollhouse.questions.years import with_years
 
-# Logarithms of probability. A plan below LEAST, or below LEAST_GUESSED if it leaves out an unknown word, is none. Each
-# word of the vocabulary that a plan leaves out costs LOST; each unknown name, and a query no one asks, IMPLAUSIBLE.
+# Logarithms of probability. A plan below LEAST is none; nor is one that leaves out unknown words and is below
+# LEAST_GUESSED, divided by their number. Each
+# word of the vocabulary that a plan leaves out costs LOST, each unknown name UNKNOWN_NAME.
 # Chosen on questions that the parser has not learned from: docs/quality.md.
 LEAST, LEAST_GUESSED = -2.0, -0.5
+# The latter for vocabularies that the parser has not learned from, such as those of tables.
+LEAST_GUESSED_ELSEWHERE = -0.2
 LOST = 1.5
-IMPLAUSIBLE = 3.0
+UNKNOWN_NAME = 3.0
+# A question with more conditions is none that a person asks.
+MOST_PARTS = 80
 SPELLINGS = 2
 # So many figures before are kept for their sum.
 MOST_EARLIER = 4
@@ -85,16 +87,21 @@ class Question(Struct, frozen=True):
 
 
 class Outcome(Struct, frozen=True):
-    """What a plan makes of a question, with its score, at most 0; `linked` is the question as it was spelled for it."""
+    """What a plan makes of a question, with its score, at most 0; `linked` is the question as it was spelled for it.
+
+    `is_learned`: the parser has learned from questions to the service.
+    """
 
     score: float
     made: Reading | Refusal
     linked: Linked
+    is_learned: bool
 
     @property
     def is_likely(self) -> bool:
-        is_guessed = isinstance(self.made, Reading) and self.made.guessed
-        return self.score >= (LEAST_GUESSED if is_guessed else LEAST)
+        ignored = len(self.made.ignored) if isinstance(self.made, Reading) else 0
+        guessed = LEAST_GUESSED if self.is_learned else LEAST_GUESSED_ELSEWHERE
+        return self.score >= (guessed / ignored if ignored else LEAST)
 
 
 def read_question(question: Question) -> Reading | Refusal:
@@ -161,7 +168,7 @@ def likeliest(question: Question, *, widely: bool = False) -> list[Outcome]:
     if widely and spelled == near:
         return []
     outcomes = [
-        Outcome(score - (cost - spelled[0][0]), made, linked)
+        Outcome(score - (cost - spelled[0][0]), made, linked, question.linker.declaration.is_learned)
         for cost, corrections in spelled
         for linked in (question.linked(corrections),)
         for score, made in _joined(_outcomes(linked, question))
@@ -214,14 +221,12 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         if isinstance(query, Refusal):
             yield plan.score, query
             continue
-        if not _fits(query, linker) or not question.is_sound(query):
+        if sum(1 for _ in nodes(query)) > MOST_PARTS or not _fits(query, linker) or not question.is_sound(query):
             continue
         unused = _unused(plan, linked)
         names = sum(_can_be_name(item, linked) for item in unused)
-        lost = len(unread(linked.items, query, linker, before)) + _unrepeated(linked.items, query)
-        lost += _forgotten(linked.items, query, before)
-        score = plan.score - LOST * lost
-        score -= IMPLAUSIBLE * (names + (not is_plausible(query)))
+        lost = len(unread(linked.items, query, linker, before)) + _forgotten(linked.items, query, before)
+        score = plan.score - LOST * lost - UNKNOWN_NAME * names
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
 
 
@@ -261,20 +266,6 @@ def _phrases(concepts: tuple[str, ...]) -> frozenset[str]:
     return frozenset(
         text for language in LANGUAGES for concept in concepts for text in every[language].get(concept, ())
     )
-
-
-def _unrepeated(items: Sequence[Item], query: Query) -> int:
-    """How often a party's noun is repeated and the query has its relation once: "suppliers of the suppliers of ...".
-
-    A verb beside the noun says no more: "which suppliers supply ...".
-    """
-    said = Counter(party.relation for item in items if (party := item.find("party")) is not None)
-    every = tuple(nodes(query))
-    orders = [node.order.by for node in every if isinstance(node, Rows) and node.order is not None]
-    counted = [*orders, *(node.attribute for node in every if isinstance(node, Test | Measure) and node.attribute)]
-    used = Counter(node.relation for node in every if isinstance(node, Related))
-    used.update(part.partition(".")[0] for name in counted for part in operands(name))
-    return sum(max(0, times - max(1, used[relation])) for relation, times in said.items() if times > 1)
 
 
 def _unused(plan: Plan, linked: Linked) -> list[Item]:
