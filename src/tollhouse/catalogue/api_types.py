@@ -1,9 +1,8 @@
 """What the endpoints of every catalogue share: parameters, suggestions, responses in JSON, and a cache of them."""
 
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 from msgspec import Meta, Struct
 
 from tollhouse.catalogue.catalogue import Catalogue
@@ -11,7 +10,6 @@ from tollhouse.catalogue.cursors import MAX_CURSOR
 from tollhouse.catalogue.query import Suggestion
 from tollhouse.errors import invalid_parameter
 from tollhouse.http.endpoint import Response
-from tollhouse.http.response import compute_etag
 
 MAX_RESPONSES = 2_000
 MAX_BYTES = 64 * 1024 * 1024
@@ -60,12 +58,6 @@ def known_names(parameter: str, given: Sequence[str], allowed: Sequence[str]) ->
         if name not in allowed:
             raise invalid_parameter(parameter, f"`{parameter}` does not allow {name[:60]!r}.", list(allowed))
     return list(dict.fromkeys(names))
-
-
-def json_response(value: Any) -> Response:
-    """A value as JSON, with its `ETag`."""
-    body = msgspec.json.encode(value)
-    return Response(body, etag=compute_etag(body))
 
 
 class ResponseCache:

@@ -12,11 +12,11 @@ from msgspec import Meta, Struct
 from tollhouse import __version__, clock
 from tollhouse.admission.context import AppContext
 from tollhouse.config.settings import Settings
-from tollhouse.console.discovery import base_url
+from tollhouse.console.discovery import CACHED, base_url
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.host_openapi import ServiceDocument, merge
 from tollhouse.http.paid_paths import SIWX_PATH
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import json_response
 from tollhouse.http.router import Route
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import YAML, as_yaml_text, lazy, page_endpoint
@@ -25,7 +25,6 @@ from tollhouse.payments.x402.bazaar import PATH_PARAMETER
 from tollhouse.payments.x402.types import EXACT, UPTO
 
 X402_VERSION = 2
-CACHED = "public, max-age=300"
 LONGEST_LIST = 500
 
 Json = dict[str, Any]
@@ -71,19 +70,16 @@ def directory_pages(context: AppContext, mounted: Mounted, tools: Mapping[str, R
         fitting = [one for one in resources(base_url(settings, request)) if _fits(one, query)]
         page = fitting[query.offset : query.offset + query.limit]
         pagination = {"limit": query.limit, "offset": query.offset, "total": len(fitting)}
-        body = msgspec.json.encode({"x402Version": X402_VERSION, "items": page, "pagination": pagination})
-        return Response(body, etag=compute_etag(body), cache_control=CACHED)
+        return json_response({"x402Version": X402_VERSION, "items": page, "pagination": pagination}, CACHED)
 
     async def well_known(request: Request[None, None]) -> Response:
         root = base_url(settings, request)
         urls = list(dict.fromkeys(one["resource"] for one in resources(root) if one["type"] == "http"))
         facts = {"version": 1, "resources": urls, "openapi": f"{root}/openapi.json", "instructions": f"{root}/llms.txt"}
-        body = msgspec.json.encode({**facts, "discovery": f"{root}/discovery/resources"})
-        return Response(body, etag=compute_etag(body), cache_control=CACHED)
+        return json_response({**facts, "discovery": f"{root}/discovery/resources"}, CACHED)
 
     async def registry_entry(request: Request[None, None]) -> Response:
-        body = msgspec.json.encode(_registry_entry(base_url(settings, request), mounted))
-        return Response(body, etag=compute_etag(body), cache_control=CACHED)
+        return json_response(_registry_entry(base_url(settings, request), mounted), CACHED)
 
     return [
         page_endpoint("/server.json", registry_entry, JSON),

@@ -20,7 +20,7 @@ from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.openapi import price_sentence
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import compute_etag, json_response
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import page_endpoint, serve
 
@@ -28,6 +28,7 @@ LINKSET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rf
 TEXT = "text/plain; charset=utf-8"
 XML = "application/xml"
 SITEMAP = "http://www.sitemaps.org/schemas/sitemap/0.9"
+CACHED = "public, max-age=300"
 SECURITY_VALID = timedelta(days=180)
 
 _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
@@ -51,12 +52,12 @@ def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
 
     async def robots(request: Request[None, None]) -> Response:
         lines = ["User-agent: *", "Disallow: /operator", "", f"Sitemap: {base_url(settings, request)}/sitemap.xml", ""]
-        return Response("\n".join(lines).encode(), TEXT, cache_control="public, max-age=300")
+        return Response("\n".join(lines).encode(), TEXT, cache_control=CACHED)
 
     async def sitemap(request: Request[None, None]) -> Response:
         urls = "".join(f"<url><loc>{escape(base_url(settings, request) + path)}</loc></url>\n" for path in paths)
         text = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{SITEMAP}">\n{urls}</urlset>\n'
-        return Response(text.encode(), XML, cache_control="public, max-age=300")
+        return Response(text.encode(), XML, cache_control=CACHED)
 
     return [page_endpoint("/robots.txt", robots, TEXT), page_endpoint("/sitemap.xml", sitemap, XML)]
 
@@ -139,7 +140,7 @@ def _contact(settings: Settings, request: Request[None, None]) -> str:
 
 def _page(path: str, body: bytes, media_type: str) -> Endpoint:
     headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
-    response = Response(body, media_type, compute_etag(body), headers, cache_control="public, max-age=300")
+    response = Response(body, media_type, compute_etag(body), headers, cache_control=CACHED)
     return page_endpoint(path, serve(response), media_type)
 
 
@@ -153,7 +154,7 @@ def agent_pages(
 
     async def card(request: Request[None, None]) -> Response:
         root = base_url(settings, request)
-        body = msgspec.json.encode({
+        members = {
             "name": "Tollhouse",
             "description": "; ".join(service.title for service, _ in mounted if service.assistant),
             "version": __version__,
@@ -166,8 +167,8 @@ def agent_pages(
             "defaultInputModes": ["text/plain"],
             "defaultOutputModes": ["text/plain", JSON],
             "skills": [skill.described() for skill in skills],
-        })  # fmt: skip
-        return Response(body, etag=compute_etag(body), cache_control="public, max-age=300")
+        }
+        return json_response(members, CACHED)
 
     answering = A2aEndpoint(calls, OwnHosts(settings), skills)
     return [page_endpoint("/.well-known/agent-card.json", card, JSON), answering.endpoint()]

@@ -20,7 +20,7 @@ from tollhouse.console.page_shell import HTML, PageShell
 from tollhouse.console.reference import reference_path, reference_title, render_overview, render_reference
 from tollhouse.errors import CODES, Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import json_response
 from tollhouse.http.service import Service
 from tollhouse.http.service_endpoints import file_operation, page_endpoint
 from tollhouse.http.terms import FREE
@@ -295,8 +295,7 @@ class Guide:
             results, has_every_word = await asyncio.to_thread(self._find, words, RESULTS if is_page else SUGGESTIONS)
             if is_page:
                 return self._results_page(words, results, has_every_word=has_every_word)
-            body = msgspec.json.encode(GuideResults(words, has_every_word, len(results), results))
-            return Response(body, JSON, compute_etag(body))
+            return json_response(GuideResults(words, has_every_word, len(results), results))
 
         responses: dict[str, Any] = {HTML.partition(";")[0]: {}, JSON: {}}
         return Endpoint(

@@ -23,6 +23,7 @@ from tollhouse.console.operator_traffic import CallsQuery, TrafficQuery, calls, 
 from tollhouse.console.page_shell import HERE, PageShell, fill_template
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.response import fresh_json
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, OPERATOR, Terms
 from tollhouse.money import MICROS_PER_USD
@@ -233,32 +234,32 @@ class OperatorEndpoints:
         access = self._context.operator
         access.hosts.check_same_origin(request.over_http)
         access.hosts.check_host(request.over_http)
-        return _json(Session(_moment(access.session_end(request.over_http))))
+        return fresh_json(Session(_moment(access.session_end(request.over_http))))
 
     async def open_session(self, request: Request[Any, Any]) -> Response:
         self._context.operator.hosts.check_host(request.over_http)
         cookie, expires_at = self._context.operator.new_session(request.over_http)
-        return _json(Session(_moment(expires_at)), ((b"set-cookie", cookie.encode()),))
+        return fresh_json(Session(_moment(expires_at)), headers=((b"set-cookie", cookie.encode()),))
 
     async def end_session(self, request: Request[Any, Any]) -> Response:
         cookie = self._context.operator.end_session(request.over_http)
-        return _json(Session(None), ((b"set-cookie", cookie.encode()),))
+        return fresh_json(Session(None), headers=((b"set-cookie", cookie.encode()),))
 
     async def metrics(self, _request: Request[None, None]) -> Response:
         families = await business_families(self._context, self._services)
         return Response(exposition(self._context.statistics.recorder, families), METRICS, cache_control="no-store")
 
     async def traffic(self, request: Request[TrafficQuery, None]) -> Response:
-        return _json(await traffic(self._context, request.query))
+        return fresh_json(await traffic(self._context, request.query))
 
     async def calls(self, request: Request[CallsQuery, None]) -> Response:
-        return _json(await calls(self._context, request.query))
+        return fresh_json(await calls(self._context, request.query))
 
     async def revenue(self, _request: Request[Any, Any]) -> Response:
-        return _json(await revenue(self._context))
+        return fresh_json(await revenue(self._context))
 
     async def transfers(self, request: Request[TransfersQuery, None]) -> Response:
-        return _json(await transfers(self._context, request.query))
+        return fresh_json(await transfers(self._context, request.query))
 
     async def statement(self, request: Request[StatementQuery, None]) -> Response:
         name = f"tollhouse-{request.query.since}-{request.query.until}.csv"
@@ -271,19 +272,21 @@ class OperatorEndpoints:
         )
 
     async def audit(self, _request: Request[Any, Any]) -> Response:
-        return _json(await verify(self._context))
+        return fresh_json(await verify(self._context))
 
     async def chain(self, _request: Request[Any, Any]) -> Response:
         context = self._context
         chain_id = context.settings.evm_chain_id
-        return _json(await read_chain_status(context.per_request, context.database, chain_id))
+        return fresh_json(await read_chain_status(context.per_request, context.database, chain_id))
 
     async def deliveries(self, request: Request[DeliveriesQuery, None]) -> Response:
         webhooks = self._context.webhooks
         endpoints = await webhooks.subscriptions.all()
         deliveries = await webhooks.deliveries.newest(state=request.query.state, limit=request.query.limit)
         backlog = await webhooks.deliveries.backlog()
-        return _json({"endpoints": endpoints, "backlog": backlog, "count": len(deliveries), "deliveries": deliveries})
+        return fresh_json(
+            {"endpoints": endpoints, "backlog": backlog, "count": len(deliveries), "deliveries": deliveries}
+        )
 
     async def replay_parked(self, request: Request[Any, Any]) -> Response:
         try:
@@ -291,19 +294,19 @@ class OperatorEndpoints:
                 number = await self._context.webhooks.deliveries.replay_parked(transaction, request.path["id"])
         except ValueError as error:
             raise Problem("not-found", f"Cannot replay the deliveries: {error}.") from None
-        return _json({"replayed": number})
+        return fresh_json({"replayed": number})
 
     async def replay(self, request: Request[Any, Any]) -> Response:
         try:
             async with self._context.database.writing() as transaction:
-                return _json(await self._context.webhooks.deliveries.replay(transaction, request.path["id"]))
+                return fresh_json(await self._context.webhooks.deliveries.replay(transaction, request.path["id"]))
         except ValueError as error:
             raise Problem("not-found", f"Cannot replay the delivery: {error}.") from None
 
     async def sources(self, _request: Request[Any, Any]) -> Response:
         healths = {service.name: await service.health() for service in self._services}
         states = [state for service in self._services for state in await source_states(service)]
-        return _json({"services": healths, "sources": states})
+        return fresh_json({"services": healths, "sources": states})
 
 
 def _endpoint(
@@ -315,10 +318,6 @@ def _endpoint(
 ) -> Endpoint:
     name = f"operator {method} {path}"
     return Endpoint(name, method, path, path, handler, terms, query=query, is_described=False)
-
-
-def _json(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
-    return Response(msgspec.json.encode(value), headers=headers, cache_control="no-store")
 
 
 def _moment(seconds: float | None) -> str | None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse import __version__
@@ -22,7 +21,7 @@ from tollhouse.console.page_shell import Link, PageFiles, PageShell
 from tollhouse.console.pages import build_page_shell, console_pages, page_query
 from tollhouse.console.status import StatusBoard
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import json_response
 from tollhouse.http.router import Router
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
@@ -104,8 +103,7 @@ def _index(settings: Settings, services: Sequence[Service], shell: PageShell) ->
     """`/`: the list of services for programs, the front page for a client that accepts HTML."""
     page = home_page(settings, services, shell)
     listed = [_listed(service, f"{settings.link_root}{shell.prefixes[service.name]}") for service in services]
-    body = msgspec.json.encode({"name": "tollhouse", "version": __version__, "services": listed})
-    listing = Response(body, etag=compute_etag(body))
+    listing = json_response({"name": "tollhouse", "version": __version__, "services": listed})
 
     async def index(request: Request[Any, None]) -> Response:
         return listing if request.media_type == JSON else page
@@ -132,8 +130,7 @@ def _listed(service: Service, base: str) -> dict[str, str]:
 
 def _entry(settings: Settings, service: Service, prefix: str) -> Endpoint:
     """The prefix itself: where the service's documents are, for programs; its page, for a client that accepts HTML."""
-    body = msgspec.json.encode(_listed(service, f"{settings.link_root}{prefix}"))
-    entry = Response(body, etag=compute_etag(body))
+    entry = json_response(_listed(service, f"{settings.link_root}{prefix}"))
     page = service.front_page.page if service.front_page else f"{prefix}/docs"
     opened = Response(b"", "text/html", None, ((b"location", page.encode()),), 303)
 

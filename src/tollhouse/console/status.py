@@ -13,6 +13,7 @@ from tollhouse.admission.context import AppContext
 from tollhouse.console.page_shell import HERE, HTML, PageShell, fill_template
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Endpoint, Request, Response
+from tollhouse.http.response import fresh_json
 from tollhouse.http.service import Component, Service
 from tollhouse.http.service_endpoints import serve
 from tollhouse.http.terms import FREE
@@ -112,7 +113,7 @@ class StatusBoard:
         page = shell.page("/status", "Status · Tollhouse", main, scripts=("status.css", "status.js"))
 
         async def status(_request: Request[Any, Any]) -> Response:
-            return Response(msgspec.json.encode(await self.current(services)), cache_control="no-store")
+            return fresh_json(await self.current(services))
 
         return [
             Endpoint("page /status", "GET", "/status", "Status", serve(page), FREE,

@@ -9,6 +9,7 @@ from msgspec import Struct
 from tollhouse.http.endpoint import Request, Response
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.request import HttpRequest
+from tollhouse.http.response import fresh_json
 from tollhouse.http.router import Admitted
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL = -32700, -32600, -32601, -32602, -32603
@@ -48,10 +49,10 @@ async def respond(rpc_request: Request[None, bytes], hosts: OwnHosts, answer: An
         identity = message.id
         result, admitted = await answer(message, request)
     except RpcError as error:
-        return _json({"jsonrpc": "2.0", "id": identity, "error": error.members}, error.status)
+        return fresh_json({"jsonrpc": "2.0", "id": identity, "error": error.members}, error.status)
     if result is None:
         return Response(b"", status=202, cache_control="no-store")
-    response = _json({"jsonrpc": "2.0", "id": identity, "result": result})
+    response = fresh_json({"jsonrpc": "2.0", "id": identity, "result": result})
     if admitted is not None and admitted.is_paid:
         response.delivered, response.undelivered = admitted.delivered, admitted.undelivered
     return response
@@ -68,7 +69,3 @@ def _read(body: bytes, bad_request: int) -> Message:
     if message.jsonrpc != "2.0":
         raise RpcError(INVALID_REQUEST, "`jsonrpc` must be `2.0`.", status=bad_request)
     return message
-
-
-def _json(members: Json, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(members), status=status, cache_control="no-store")

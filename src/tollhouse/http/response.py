@@ -158,6 +158,17 @@ def compute_etag(body: bytes) -> str:
     return f'W/"{blake2b(body, digest_size=12).hexdigest()}"'
 
 
+def json_response(value: Any, cache_control: str = "no-cache") -> Response:
+    """A value as JSON, with its `ETag`."""
+    body = msgspec.json.encode(value)
+    return Response(body, etag=compute_etag(body), cache_control=cache_control)
+
+
+def fresh_json(value: Any, status: int = 200, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Response:
+    """A value as JSON that no cache stores."""
+    return Response(msgspec.json.encode(value), headers=headers, status=status, cache_control="no-store")
+
+
 def is_not_modified(response: Response, request: HttpRequest) -> bool:
     """Whether the caller has this response already (If-None-Match)."""
     known = request.header(b"if-none-match")

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse import tracing
@@ -14,7 +13,7 @@ from tollhouse.errors import Problem, missing_credentials
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.request import ADDRESS_LIMIT_BYTES, HttpRequest, Upload, check_content_encoding, receive_body
 from tollhouse.http.request_parser import parse_body, parse_query
-from tollhouse.http.response import compute_etag, negotiate_media_type
+from tollhouse.http.response import fresh_json, json_response, negotiate_media_type
 from tollhouse.http.service import Service
 from tollhouse.http.terms import Caller, VisitorCaller
 from tollhouse.logs import logger
@@ -360,10 +359,7 @@ class Call:
 
 
 def _encoded(result: Struct, endpoint: Endpoint) -> Response:
-    body = msgspec.json.encode(result)
-    if endpoint.method != "GET":
-        return Response(body, cache_control="no-store")
-    return Response(body, etag=compute_etag(body))
+    return json_response(result) if endpoint.method == "GET" else fresh_json(result)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tollhouse.http.endpoint import Endpoint, Handler, Request, Response
 from tollhouse.http.openapi import description
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import compute_etag, fresh_json, json_response
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
 
@@ -32,8 +30,7 @@ def with_housekeeping(
 
 def serve_document(document: dict[str, Any]) -> tuple[Handler, Handler]:
     """Handlers that return an OpenAPI document as JSON and as YAML."""
-    body = msgspec.json.encode(document)
-    as_json = serve(Response(body, etag=compute_etag(body), cache_control="public, max-age=300"))
+    as_json = serve(json_response(document, "public, max-age=300"))
     # Writing YAML takes longer than the rest of start-up.
     return as_json, lazy(partial(as_yaml_text, document), YAML, cache_control="public, max-age=300")
 
@@ -42,7 +39,7 @@ def about(service: Service) -> list[Endpoint]:
     """`/health` and the description, which every service has."""
 
     async def health(_request: Request[None, None]) -> Response:
-        return Response(msgspec.json.encode(await service.health()), cache_control="no-store")
+        return fresh_json(await service.health())
 
     async def unbuilt(_request: Request[None, None]) -> Response:
         raise AssertionError("the description is filled in once every endpoint is known")

@@ -5,13 +5,13 @@ import secrets
 from hashlib import blake2b
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
 from tollhouse import clock
 from tollhouse.errors import Problem
 from tollhouse.evm import parse_address
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
+from tollhouse.http.response import fresh_json
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.logs import logger
 from tollhouse.metering.address_budget import count_or_refuse
@@ -155,16 +155,16 @@ class FacilitatorEndpoints:
             parsed = read_request(request.body, config.settled, is_settling=False)
             refusal = await _refusal(config, parsed)
         except UnreadableError as error:
-            return _response(400, Verified(is_valid=False, invalid_reason=error.reason, invalid_message=error.detail))
+            return fresh_json(Verified(is_valid=False, invalid_reason=error.reason, invalid_message=error.detail), 400)
         except ChainUnavailable:
-            return _response(502, Verified(is_valid=False, invalid_reason=VERIFY_ERROR, invalid_message=_NODE))
+            return fresh_json(Verified(is_valid=False, invalid_reason=VERIFY_ERROR, invalid_message=_NODE), 502)
         payer = parse_address(parsed.payment.payer).text
         if refusal is not None:
             result = Verified(
                 is_valid=False, invalid_reason=refusal.reason, invalid_message=refusal.detail, payer=payer
             )
-            return _response(200, result)
-        return _response(200, Verified(is_valid=True, payer=payer))
+            return fresh_json(result)
+        return fresh_json(Verified(is_valid=True, payer=payer))
 
     @endpoint(
         "POST",
@@ -187,30 +187,28 @@ class FacilitatorEndpoints:
         try:
             parsed = read_request(request.body, config.settled, is_settling=True)
         except UnreadableError as error:
-            return _response(
-                400,
-                SettleResult(
-                    success=False,
-                    transaction="",
-                    network=config.settled.network,
-                    error_reason=error.reason,
-                    error_message=error.detail,
-                ),
+            refused = SettleResult(
+                success=False,
+                transaction="",
+                network=config.settled.network,
+                error_reason=error.reason,
+                error_message=error.detail,
             )
+            return fresh_json(refused, 400)
         try:
             refusal = await _refusal(config, parsed)
         except ChainUnavailable:
-            return _response(502, _failed(parsed, SETTLE_ERROR, _NODE))
+            return fresh_json(_failed(parsed, SETTLE_ERROR, _NODE), 502)
         caller = _caller(request)
         if refusal is not None and refusal.is_used:
-            return _response(200, await _settled_before(config, parsed, caller))
+            return fresh_json(await _settled_before(config, parsed, caller))
         if refusal is not None:
-            return _response(200, _failed(parsed, refusal.reason, refusal.detail))
+            return fresh_json(_failed(parsed, refusal.reason, refusal.detail))
         claim_key = f"facilitator-claim:{parsed.payment.payer}:{parsed.payment.nonce}"
         claim = await self._meter.reserve(claim_key, _ONE)
         if claim.verdict.refused_by:
-            return _response(200, _failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
-        return _response(200, await self._settled(config, parsed, claim, caller))
+            return fresh_json(_failed(parsed, SETTLEMENT_PENDING, "This payment is being settled by another call."))
+        return fresh_json(await self._settled(config, parsed, claim, caller))
 
     @endpoint("GET", "/supported", id="getSupported", terms=FREE, tag="payments", examples={JSON: SUPPORTED})
     async def supported(self, _request: Request[None, None]) -> Supported:
@@ -311,7 +309,3 @@ def _failed(parsed: PaymentRequest, reason: str, detail: str, tx_hash: str = "")
         error_message=detail,
         payer=parse_address(parsed.payment.payer).text,
     )
-
-
-def _response(status: int, result: Struct) -> Response:
-    return Response(msgspec.json.encode(result), status=status, cache_control="no-store")

@@ -14,13 +14,12 @@ from tollhouse.catalogue.api_types import (
     SuggestionsPage,
     SuggestQuery,
     check_words,
-    json_response,
 )
 from tollhouse.catalogue.catalogue import PricePoint as CataloguePrice
 from tollhouse.catalogue.catalogue import lowest_price
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import compute_etag, json_response
 from tollhouse.http.terms import FREE
 from tollhouse.services.mattress.api_types import (
     FACETS,

@@ -15,14 +15,13 @@ from tollhouse.catalogue.api_types import (
     SuggestionsPage,
     SuggestQuery,
     check_words,
-    json_response,
 )
 from tollhouse.catalogue.catalogue import Catalogue
 from tollhouse.catalogue.exports import CSV, NDJSON, csv_rows, ndjson_rows
 from tollhouse.catalogue.items import Item
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import JSON, Endpoint, Example, Request, Response, endpoint, endpoints_of
-from tollhouse.http.response import compute_etag
+from tollhouse.http.response import compute_etag, json_response
 from tollhouse.http.terms import Terms, by_row
 from tollhouse.services.tables.api_types import ResponseTypes, TableQueries, applied_filters
 from tollhouse.services.tables.declaration import RANGED, Declaration
