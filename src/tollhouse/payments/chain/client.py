@@ -19,7 +19,6 @@ from tollhouse.payments.chain.replies import (
     Block,
     ChainRefused,
     ChainUnavailable,
-    FeeHistory,
     Log,
     Receipt,
     Transaction,
@@ -334,13 +333,9 @@ class ChainClient:
         """The code of a contract; empty for any other address."""
         return replies.hex_bytes(await self._query("eth_getCode", address, LATEST))
 
-    async def transaction_count(self, address: str, at: int | str = PENDING) -> int:
+    async def transaction_count(self, address: str) -> int:
         """The nonce of the address's next transaction."""
-        return replies.quantity(await self._query("eth_getTransactionCount", address, _height(at)))
-
-    async def fee_history(self, blocks: int, percentiles: Sequence[float]) -> FeeHistory:
-        """The fees of the newest `blocks`, with the tips at the given percentiles."""
-        return replies.fee_history(await self._query("eth_feeHistory", hex(blocks), LATEST, list(percentiles)))
+        return replies.quantity(await self._query("eth_getTransactionCount", address, PENDING))
 
     async def send_raw_transaction(self, signed: bytes) -> str:
         """Send a signed transaction once; its hash. After ChainUnavailable it may have arrived."""

@@ -47,10 +47,10 @@ def token_transfer(log: Log) -> TokenTransfer | None:
     return TokenTransfer(log.address, sender, recipient, int.from_bytes(log.data), log)
 
 
-async def token_balance(chain: ChainClient, token: str, holder: str, at: int | str = LATEST) -> int:
+async def token_balance(chain: ChainClient, token: str, holder: str) -> int:
     """The balance of a holder, in token units. Raises ChainUnavailable."""
     try:
-        return_data = await chain.call(token, call_data("balanceOf(address)", holder), at=at)
+        return_data = await chain.call(token, call_data("balanceOf(address)", holder))
     except ChainRefused as refusal:
         raise ChainUnavailable(f"the token call failed with {refusal.code}") from None
     if len(return_data) != 32:
