@@ -289,9 +289,18 @@ def _names(path: str) -> dict[str, str]:
 
 def _unique(given: str, method: str, path: str, ids: set[str]) -> str:
     """An id of letters, digits, `_`, `-` and `.`, up to 64 characters, which no other operation has."""
-    words = re.findall(r"[A-Za-z0-9]+", path) or ["root"]
     name = re.sub(r"[^A-Za-z0-9_.-]+", "_", given).strip("_")[:64]
-    name = name or f"{method.lower()}{''.join(word[:1].upper() + word[1:] for word in words)}"[:64]
+    return free_id(name or made_id(method, path), ids)
+
+
+def made_id(method: str, path: str) -> str:
+    """An id that says the method and the path."""
+    words = re.findall(r"[A-Za-z0-9]+", path) or ["root"]
+    return f"{method.lower()}{''.join(word[:1].upper() + word[1:] for word in words)}"[:64]
+
+
+def free_id(name: str, ids: set[str]) -> str:
+    """The name, with a number where an operation has it already; it is added to `ids`."""
     free, number = name, 1
     while free in ids:
         number += 1

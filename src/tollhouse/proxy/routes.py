@@ -17,7 +17,7 @@ from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Method, Re
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.proxy.cost import answer_price, measuring, stated_price
 from tollhouse.proxy.declared import FREE_ACCESS, Access, Pattern, ProxyDeclaration, RouteRule, shape
-from tollhouse.proxy.openapi_document import METHODS, DocumentedOperation
+from tollhouse.proxy.openapi_document import METHODS, DocumentedOperation, free_id, made_id
 
 REST = "{rest:path}"
 # Paths of every service, those of a service at the root of a host besides, and ids of a service's operations.
@@ -154,7 +154,7 @@ def _templates(
 
 def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler, ids: set[str]) -> Endpoint:
     operation, method = route.operation, cast("Method", route.method)
-    name = _free_id(operation.id if operation else _made_id(route), ids)
+    name = free_id(operation.id if operation else made_id(route.method, route.template.replace(":path", "")), ids)
     if not route.rule.offered:
         return Endpoint(name, method, route.template, name, not_offered, FREE, is_described=False, passes_through=True)
     measured = answer_price(route.rule)
@@ -247,20 +247,6 @@ def _example(part: Json, schemas: dict[str, Json]) -> object:
         return part["example"]
     named: Json = next(iter(part.get("examples", {}).values()), {})
     return named["value"] if "value" in named else example_of(schema_of(part), schemas)
-
-
-def _made_id(route: ProxyRoute) -> str:
-    words = re.findall(r"[A-Za-z0-9]+", route.template.replace(":path", "")) or ["root"]
-    return f"{route.method.lower()}{''.join(word[:1].upper() + word[1:] for word in words)}"[:64]
-
-
-def _free_id(name: str, ids: set[str]) -> str:
-    free, number = name, 1
-    while free in ids:
-        number += 1
-        free = f"{name[:60]}_{number}"
-    ids.add(free)
-    return free
 
 
 def _account_ids() -> set[str]:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -125,31 +125,32 @@ def _with_problems(work: Callable[[], T]) -> T:
         raise
 
 
-def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> list[Result]:
+@contextlib.contextmanager
+def _writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """One transaction, which writes from its beginning."""
     begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
     try:
-        changes = rules.apply(commands, _fetch_state(connection, commands), clock.seconds())
-        _write(connection, changes)
-        reach_failpoints(commands, "before-commit")
+        yield
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _apply(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> list[Result]:
+    with _writing(connection):
+        changes = rules.apply(commands, _fetch_state(connection, commands), clock.seconds())
+        _write(connection, changes)
+        reach_failpoints(commands, "before-commit")
     reach_failpoints(commands, "after-commit")
     return changes.results
 
 
 def _write_and_delete(connection: sqlite3.Connection) -> None:
-    begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
-    try:
+    with _writing(connection):
         connection.execute("INSERT INTO kept_body VALUES (x'', zeroblob(?))", (CHECK_BYTES,))
         connection.execute("DELETE FROM kept_body WHERE hash = x''")
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
 
 
 def _fetch_state(connection: sqlite3.Connection, commands: Sequence[LedgerCommand]) -> BatchState:
@@ -190,18 +191,12 @@ def _sum_up(connection: sqlite3.Connection, period: str, count: int) -> bool:
     def value(query: str, *values: object) -> Any:
         return connection.execute(_numbered(query), values).fetchone()[0]
 
-    begin_immediate(connection, BUSY_TIMEOUT_SECONDS)
-    try:
+    with _writing(connection):
         since = value(SUMS_END)
         until = value(NEXT_END, since, value(_FINAL_SEQ), count)
         if until is not None:
             connection.execute(_numbered(add_sums(period)), (since, until))
             connection.execute(_numbered(SET_SUMS_END), (until,))
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
     return until is not None
 
 
