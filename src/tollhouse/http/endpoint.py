@@ -172,6 +172,11 @@ def endpoint(method: Method, path: str, **declaration: Any) -> Callable[[Declare
     return declare
 
 
+def declared_members(*kinds: type) -> list[dict[str, Any]]:
+    """What `endpoint` was given for the methods of these classes."""
+    return [one.__endpoint__ for kind in kinds for one in vars(kind).values() if hasattr(one, "__endpoint__")]
+
+
 def endpoints_of(handlers: object, **defaults: Any) -> list[Endpoint]:
     """The endpoints that the methods of an object declare, in order. `defaults` are members that most of them share."""
     declared = [

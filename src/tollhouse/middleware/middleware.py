@@ -19,7 +19,7 @@ from tollhouse.app import serving
 from tollhouse.config.settings import Settings
 from tollhouse.console.status import StatusBoard
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Method
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Method, declared_members
 from tollhouse.http.paid_paths import with_paid_paths
 from tollhouse.http.request import HttpRequest, Receive, Scope, Send
 from tollhouse.http.response import render_problem, send_response
@@ -96,12 +96,7 @@ TOLLED = "tollhouse.tolled"
 HANDLER = "tollhouse.handler"
 BODY_LIMIT_BYTES = 104_857_600
 
-_ACCOUNT_PATHS = frozenset(
-    member.__endpoint__["path"]
-    for kind in (KeyEndpoints, AgentEndpoints, CheckoutEndpoints)
-    for member in vars(kind).values()
-    if hasattr(member, "__endpoint__")
-)
+_ACCOUNT_PATHS = frozenset(one["path"] for one in declared_members(KeyEndpoints, AgentEndpoints, CheckoutEndpoints))
 
 
 class _TollRouter(Router):

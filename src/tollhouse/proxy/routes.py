@@ -13,7 +13,7 @@ from tollhouse.accounts.key_endpoints import KeyEndpoints
 from tollhouse.errors import Problem
 from tollhouse.http.code_samples import example_address, lacking
 from tollhouse.http.described import DescribedOperation, Json, example_of, schema_of
-from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Method, Request, Response
+from tollhouse.http.endpoint import JSON, Endpoint, Example, Handler, Method, Request, Response, declared_members
 from tollhouse.http.terms import FREE, Terms
 from tollhouse.proxy.cost import answer_price, measuring, stated_price
 from tollhouse.proxy.declared import FREE_ACCESS, Access, Pattern, ProxyDeclaration, RouteRule, shape
@@ -251,9 +251,4 @@ def _example(part: Json, schemas: dict[str, Json]) -> object:
 
 def _account_ids() -> set[str]:
     """The ids of the account operations, which stand beside those of a service that is served alone."""
-    return {
-        member.__endpoint__["id"]
-        for kind in (KeyEndpoints, AgentEndpoints, CheckoutEndpoints)
-        for member in vars(kind).values()
-        if hasattr(member, "__endpoint__")
-    }
+    return {one["id"] for one in declared_members(KeyEndpoints, AgentEndpoints, CheckoutEndpoints)}

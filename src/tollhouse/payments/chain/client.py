@@ -66,7 +66,7 @@ class CircuitBreaker:
                 self._is_probed = False
 
 
-# httpx2 would log the whole URL of every request, which may hold a token.
+# httpx2 would log the whole URL of every request, which may hold a token. So it would for remote facilitators.
 logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 

@@ -1,7 +1,6 @@
 """A Settler that uses a remote facilitator over HTTP, and checks its statements against the chain."""
 
 import asyncio
-import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, TypeVar
@@ -111,9 +110,6 @@ def request_body(payment: Payment, requirement: Requirement, resource_url: str) 
     required = requirement.v1(resource) if payment.version == 1 else requirement.v2()
     return msgspec.json.encode(_Request(payment.version, Raw(payment.raw), required))
 
-
-# httpx2 would log the whole URL of every request.
-logging.getLogger("httpx2").setLevel(logging.WARNING)
 
 log = logger("payments.facilitator")
 
