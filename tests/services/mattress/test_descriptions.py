@@ -3,17 +3,16 @@
 import pytest
 
 from tollhouse.questions.description import read_description
-from tollhouse.questions.linking import Linker
 from tollhouse.services.mattress.described_filters import Translator, merged
-from tollhouse.services.mattress.search import SearchWords
-from tollhouse.services.mattress.vocabulary import brand_names, declaration, model_names, retailer_names, trial_nights
+from tollhouse.services.mattress.search import read_search_words
+from tollhouse.services.mattress.vocabulary import model_words, names_of
 
-NAMES = [
-    *brand_names(["Wattlerest", "Yarra Cloud", "Banksia & Down"]),
-    *retailer_names({"paddock": "The Mattress Paddock", "coastal-kip": "Coastal Kip"}),
-    *model_names([("Yarra Cloud Cumulus Hybrid Mattress, Queen", "Yarra Cloud")]),
-]
-WORDS = SearchWords(Linker(declaration(), NAMES), trial_nights(["100 night trial", "200 night trial", "cooling"]))
+NAMES = names_of(
+    ["Wattlerest", "Yarra Cloud", "Banksia & Down"],
+    {"paddock": "The Mattress Paddock", "coastal-kip": "Coastal Kip"},
+    model_words("Yarra Cloud Cumulus Hybrid Mattress, Queen", "Yarra Cloud"),
+)
+WORDS = read_search_words(NAMES, ["100 night trial", "200 night trial", "cooling"])
 
 
 def filters(text):

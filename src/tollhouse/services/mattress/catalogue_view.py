@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+from itertools import chain
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -15,6 +16,7 @@ from tollhouse.services.mattress.api_types import AttributeSource, Offer, Retail
 from tollhouse.services.mattress.product import DEMO_TAG, SIZES, Storefront
 from tollhouse.services.mattress.retailers import Retailers
 from tollhouse.services.mattress.search import SearchWords, read_search_words
+from tollhouse.services.mattress.vocabulary import model_words, names_of
 from tollhouse.storage.database import Database
 
 # How many of a retailer's products are read to find the domains of its links.
@@ -50,7 +52,7 @@ class CatalogueView:
         self._retailers = retailers
         self._cached: CatalogueCounts | None = None
         self._counted: tuple[tuple[str, int], list[RetailerCount]] | None = None
-        self._titles = FollowedItems(catalogue, _title_of)
+        self._models = FollowedItems(catalogue, _models_of)
         self._words: tuple[tuple[str, int], SearchWords] | None = None
 
     def item(self, identity: str) -> Item:
@@ -102,12 +104,14 @@ class CatalogueView:
         return self._counted[1]
 
     async def search_words(self) -> SearchWords:
-        """The words of searches, made again when the catalogue has changed."""
+        """The words of searches, which follow the changes of the catalogue."""
         counts = await self.counts()
         if self._words is None or self._words[0] != counts.revision:
-            titles = await self._titles.current() if len(self.catalogue) <= MODELS_BELOW else []
+            before = self._words[1] if self._words else None
+            models = await self._models.current() if len(self.catalogue) <= MODELS_BELOW else []
             retailers = {identity: self.retailer_name(identity) for identity in counts.retailers}
-            words = await asyncio.to_thread(read_search_words, counts.brands, retailers, counts.tags, titles)
+            names = names_of(counts.brands, retailers, set(chain.from_iterable(models)))
+            words = await asyncio.to_thread(read_search_words, names, counts.tags, before)
             self._words = counts.revision, words
         return self._words[1]
 
@@ -120,9 +124,8 @@ class CatalogueView:
         return RetailerCount(identity, retailer.display_name, count, domains)
 
 
-def _title_of(item: Item) -> tuple[str, str]:
-    """A product's title and its brand, "" without one."""
-    return item["title"], item.get("brand") or ""
+def _models_of(item: Item) -> tuple[str, ...]:
+    return model_words(item["title"], item.get("brand") or "")
 
 
 def model_of(item: Item) -> str:

@@ -12,12 +12,8 @@ from tollhouse.services.mattress.api_types import SearchQuery
 from tollhouse.services.mattress.demonstration import change_sets
 from tollhouse.services.mattress.product import MATTRESSES
 from tollhouse.services.mattress.retailers import demo_retailers
-from tollhouse.services.mattress.search import (
-    SearchWords,
-    Understanding,
-    read_search_words,
-    search_products,
-)
+from tollhouse.services.mattress.search import SearchWords, Understanding, read_search_words, search_products
+from tollhouse.services.mattress.vocabulary import model_words, names_of
 
 # The whole bundled catalogue.
 MOST = 250
@@ -39,12 +35,12 @@ class _Bundled:
 
     def words(self) -> SearchWords:
         items = list(self._engine.items(CatalogueQuery()))
-        return read_search_words(
-            {str(item["brand"]): None for item in items},
+        names = names_of(
+            {str(item["brand"]) for item in items},
             {retailer.id: retailer.display_name for retailer in demo_retailers()},
-            {tag: None for item in items for tag in item["tags"]},
-            [(item["title"], item["brand"]) for item in items],
+            {word for item in items for word in model_words(item["title"], item["brand"])},
         )
+        return read_search_words(names, {tag: None for item in items for tag in item["tags"]})
 
 
 @cache

@@ -9,23 +9,18 @@ from typing import Any, Protocol, get_args
 import msgspec
 from msgspec import Struct
 
+from tollhouse.catalogue.followed_items import MOST_CHANGED
 from tollhouse.catalogue.query import CatalogueQuery, SearchResult
 from tollhouse.catalogue.tokens import STOPWORDS
 from tollhouse.questions.description import narrowed, read_description
 from tollhouse.questions.linking import Linker
 from tollhouse.questions.query import AllOf, Condition, Not, Open, Order, Reading, Refusal, Test
 from tollhouse.questions.spelling import as_typed
+from tollhouse.questions.vocabulary import Named
 from tollhouse.services.mattress.api_types import SearchQuery, Sort, catalogue_query
 from tollhouse.services.mattress.attributes.derive import name_measures
 from tollhouse.services.mattress.described_filters import DROPPABLE, Group, Part, Translator, merged
-from tollhouse.services.mattress.vocabulary import (
-    PRODUCT,
-    brand_names,
-    declaration,
-    model_names,
-    retailer_names,
-    trial_nights,
-)
+from tollhouse.services.mattress.vocabulary import PRODUCT, declaration, trial_nights
 
 # What other things have as well.
 _OF_ANYTHING = frozenset({"price", "discount", "on_sale", "in_stock", "availability", "size", "brand", "retailer"})
@@ -74,15 +69,22 @@ class SearchWords(Struct, frozen=True):
     """The words of one revision of the catalogue: vocabulary and names, and the tags that state a trial."""
 
     linker: Linker
+    names: dict[Named, None]
     trials: dict[str, int]
 
 
-def read_search_words(
-    brands: Iterable[str], retailers: Mapping[str, str], tags: Iterable[str], titles: Iterable[tuple[str, str]]
-) -> SearchWords:
-    """The words of a catalogue: retailers are names by id, titles pairs of a title and its brand."""
-    names = [*brand_names(brands), *retailer_names(retailers), *model_names(titles)]
-    return SearchWords(Linker(declaration(), names), trial_nights(tags))
+def read_search_words(names: Iterable[Named], tags: Iterable[str], before: SearchWords | None = None) -> SearchWords:
+    """The words of a catalogue with these names. What `before` has is not made again, unless much has changed."""
+    current = dict.fromkeys(names)
+    known = before.names if before else {}
+    removed = [name for name in known if name not in current]
+    added = [name for name in current if name not in known]
+    has_one_name = len({(name.attribute, name.value) for name in removed}) == len(removed)
+    if before and has_one_name and len(removed) <= MOST_CHANGED * len(known):
+        linker = before.linker.renamed(removed, added, ())
+    else:
+        linker = Linker(declaration(), current)
+    return SearchWords(linker, current, trial_nights(tags))
 
 
 async def search_products(catalogue: Searchable, known: SearchWords, query: SearchQuery) -> ProductSearch:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 import msgspec
 from msgspec.structs import replace
@@ -66,40 +67,33 @@ def trial_nights(tags: Iterable[str]) -> dict[str, int]:
     return {tag: int(match[1]) for tag in tags if (match := _TRIAL_TAG.fullmatch(tag))}
 
 
-def brand_names(brands: Iterable[str]) -> Iterator[Named]:
-    for brand in brands:
+def names_of(brands: Iterable[str], retailers: Mapping[str, str], models: Iterable[str]) -> Iterator[Named]:
+    """The names of brands, of retailers, by id, and of models, of which each has one name."""
+    for brand in sorted(brands):
         yield from _named(brand, "brand", brand)
-
-
-def retailer_names(retailers: Mapping[str, str]) -> Iterator[Named]:
-    """Retailers by id with their names."""
-    for identity, name in retailers.items():
+    for identity, name in sorted(retailers.items()):
         yield from _named(name, "retailer", identity)
         short = _SHOP_ENDS.sub("", _SHOP_ENDS.sub("", name))
         if short != name:
             yield from _named(short, "retailer", identity)
+    for model in sorted(models):
+        yield Named(model, PRODUCT, "model", model)
 
 
-def model_names(titles: Iterable[tuple[str, str]]) -> Iterator[Named]:
-    """The words of titles that are no brand's and no attribute's; `titles` are pairs of a title and its brand."""
-    known = {part for phrase in _known_phrases() for part in phrase.casefold().split()}
-    models: dict[str, None] = {}
-    for title, brand in titles:
-        own = {part.casefold() for part in brand.split()}
-        for word in re.findall(r"[^\W\d_]{3,}", title):
-            if word.casefold() not in known | own:
-                models.setdefault(word, None)
-    for word in models:
-        yield Named(word, PRODUCT, "model", word)
+def model_words(title: str, brand: str) -> tuple[str, ...]:
+    """The words of a product's title that are no part of its brand and of no attribute."""
+    known, own = _known_words(), {part.casefold() for part in brand.split()}
+    words = dict.fromkeys(re.findall(r"[^\W\d_]{3,}", title))
+    return tuple(word for word in words if word.casefold() not in known and word.casefold() not in own)
 
 
-def _known_phrases() -> Iterator[str]:
+@cache
+def _known_words() -> frozenset[str]:
     (kind,) = declaration().kinds
-    yield from kind.nouns
+    phrases = [*kind.nouns]
     for each in kind.attributes:
-        yield from (*each.values, *each.ranges, *each.nouns)
-        for phrases in each.values.values():
-            yield from phrases
+        phrases += (*each.values, *each.ranges, *each.nouns, *chain.from_iterable(each.values.values()))
+    return frozenset(part for phrase in phrases for part in phrase.casefold().split())
 
 
 def _named(text: str, name: str, value: str) -> Iterator[Named]:
