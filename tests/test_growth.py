@@ -9,7 +9,6 @@ import pytest
 from sqlalchemy import LargeBinary, String, Table, Text, insert
 
 from tests.http.conftest import asgi_client
-from tests.servers.databases import migrated_copy
 from tests.services.defense.alerts.conftest import NOON, record
 from tests.storage.work import MOST_EXPONENT, SIZES, database_work, exponents
 from tollhouse import app, clock
@@ -129,14 +128,12 @@ async def work_by_request(settings, size, monkeypatch) -> dict[str, int]:
 
 @pytest.mark.both_databases
 @pytest.mark.timeout(300)
-async def test_requests_read_hardly_more_of_more_rows(database_url, tmp_path, monkeypatch, request):
+async def test_requests_read_hardly_more_of_more_rows(new_database, tmp_path, monkeypatch):
     async def measured(attempt) -> list[dict[str, int]]:
         steps = []
         for size in SIZES:
-            folder = migrated_copy(tmp_path / f"{attempt}-{size}")
-            url = f"sqlite:///{folder}/tollhouse.db"
-            if not database_url.startswith("sqlite"):
-                url = request.getfixturevalue("new_postgres_database")(request.getfixturevalue("migrated_template"))
+            folder = tmp_path / f"{attempt}-{size}"
+            url = new_database(folder)
             settings = Settings(
                 data_dir=str(folder), database_url=url, recorded=False, background_work=False, operator_token=TOKEN
             )

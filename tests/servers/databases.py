@@ -15,7 +15,7 @@ from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 
-_BY_KIND = {"database_url", "empty_database_url"}
+_BY_KIND = {"database_url", "empty_database_url", "new_database"}
 
 
 def migrated_copy(folder: Path) -> Path:
@@ -96,6 +96,15 @@ def database_url(request: pytest.FixtureRequest) -> str:
     if request.param == "sqlite":
         return f"sqlite+aiosqlite:///{request.getfixturevalue('data_dir')}/tollhouse.db"
     return str(request.getfixturevalue("postgres_url"))
+
+
+@pytest.fixture
+def new_database(request: pytest.FixtureRequest) -> Callable[[Path], str]:
+    """A function that makes a migrated database, one of SQLite in the folder, and answers its URL."""
+    if request.param == "sqlite":
+        return lambda folder: f"sqlite+aiosqlite:///{migrated_copy(folder)}/tollhouse.db"
+    template = request.getfixturevalue("migrated_template")
+    return lambda _: str(request.getfixturevalue("new_postgres_database")(template))
 
 
 @pytest.fixture

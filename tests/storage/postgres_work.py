@@ -1,4 +1,4 @@
-"""How much PostgreSQL reads: rows of tables and indexes, and pages, by its own statistics of a database."""
+"""How much PostgreSQL reads: rows of tables and indexes, and pages, by its own statistics of a database's tables."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,13 @@ from sqlalchemy.exc import MissingGreenlet
 from tollhouse.payments.ledger import postgres_store
 from tollhouse.storage.postgres import driver_options
 
-_READ = """SELECT tup_returned + tup_fetched + blks_hit + blks_read FROM pg_stat_database
-    WHERE datname = current_database()"""
+# Not of the system's tables, which each new connection reads, nor of the one row of each process, which recovery reads
+# a thousand times.
+_READ = """SELECT sum(seq_tup_read + coalesce(idx_tup_fetch, 0)) + sum(heap_blks_read + heap_blks_hit)
+    + sum(coalesce(idx_blks_read + idx_blks_hit, 0)) + sum(coalesce(toast_blks_read + toast_blks_hit, 0))
+    + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
+    FROM pg_stat_user_tables JOIN pg_statio_user_tables USING (relid, relname)
+    WHERE relname <> 'ledger_process'"""
 
 
 ATTEMPTS = 250
@@ -55,7 +60,8 @@ class PostgresWork:
         for _ in range(ATTEMPTS):
             await self._own.execute("VACUUM FULL webhook_backlog")
             if await self._own.fetchval("SELECT pg_relation_size('webhook_backlog') <= 8192"):
-                return
+                # What this has read counts now, not during a request.
+                return await _report(self._own)
             await asyncio.sleep(0.02)
         raise AssertionError("old versions of the counts of deliveries stay")
 

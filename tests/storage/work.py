@@ -57,12 +57,12 @@ async def database_work(monkeypatch: Any, url: str) -> AsyncIterator[_Sqlite | P
             await postgres.close()
 
 
-def exponents(counts: list[dict[str, int]]) -> dict[str, float]:
+def exponents(counts: list[dict[str, int]], sizes: tuple[int, ...] = SIZES) -> dict[str, float]:
     """By what power of the stored rows each count grows, over all three sizes or between the larger two."""
     spans = ((0, -1), (1, -1))
     return {
         name: max(
-            log((counts[b][name] + SMOOTHED) / (counts[a][name] + SMOOTHED)) / log(SIZES[b] / SIZES[a])
+            log((counts[b][name] + SMOOTHED) / (counts[a][name] + SMOOTHED)) / log(sizes[b] / sizes[a])
             for a, b in spans
         )
         for name in counts[0]

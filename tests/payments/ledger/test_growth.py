@@ -5,7 +5,6 @@ from itertools import count
 
 import pytest
 
-from tests.servers.databases import migrated_copy
 from tests.storage.work import MOST_EXPONENT, SIZES, database_work, exponents
 from tollhouse import clock
 from tollhouse.config.settings import Settings
@@ -108,13 +107,8 @@ async def work_by_operation(url, size, monkeypatch):
 
 
 @pytest.mark.timeout(240)
-async def test_operations_read_hardly_more_of_more_transfers(database_url, tmp_path, monkeypatch, request):
-    counts = []
-    for size in SIZES:
-        url = f"sqlite:///{migrated_copy(tmp_path / str(size))}/tollhouse.db"
-        if not database_url.startswith("sqlite"):
-            url = request.getfixturevalue("new_postgres_database")(request.getfixturevalue("migrated_template"))
-        counts.append(await work_by_operation(url, size, monkeypatch))
+async def test_operations_read_hardly_more_of_more_transfers(new_database, tmp_path, monkeypatch):
+    counts = [await work_by_operation(new_database(tmp_path / str(size)), size, monkeypatch) for size in SIZES]
     growth = exponents(counts)
     assert growth.pop("audit") > 0.8, "counting shows an operation that reads every transfer"
     assert {name: round(power, 2) for name, power in growth.items() if power > MOST_EXPONENT} == {}, counts
