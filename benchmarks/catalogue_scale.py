@@ -96,13 +96,14 @@ async def measured(folder: Path, size: int) -> dict[str, Any]:
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     await database.close()
-    return figures | ratios(figures)
+    return figures | ratios(figures, size)
 
 
-def ratios(figures: dict[str, Any]) -> dict[str, Any]:
-    """The baseline's figures over ours."""
-    own = figures["baseline_in_memory"]
+def ratios(figures: dict[str, Any], size: int) -> dict[str, Any]:
+    """The baseline's figures over ours, and what a changed row costs against one of the first index."""
+    own, rows = figures["baseline_in_memory"], figures["import"]["rows"]
     return {
+        "import_over_first_index_by_row": round(figures["import"]["cpu_s"] / rows / (figures["built_cpu_s"] / size), 2),
         "baseline_start_over_ours": round(own["start_s"] / max(figures["start_s"]), 1),
         "baseline_memory_over_ours": round(own["memory_mb"]["pss"] / max(m["pss"] for m in figures["memory_mb"]), 1),
         "baseline_p99_over_ours": {

@@ -128,6 +128,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
         "reading_all_seconds": round(served - told, 2),
         "slot_seconds": round(median(map(sum, further)), 2),
         "slot_processor_seconds": round(median(used), 2),
+        "slot_of_day": round(median(map(sum, further)) / (ingesting + served - ingested), 3),
         "slot_parts": {
             part: round(median(seconds), 2)
             for part, seconds in zip(("ingest", "tell", "serve"), zip(*further, strict=True), strict=True)

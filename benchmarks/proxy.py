@@ -99,7 +99,12 @@ async def streams(pid: int, port: int, key: str) -> dict[str, float]:
     during = megabytes(pid)
     for _, writer in connections:
         writer.close()
-    return {"streams": STREAMS, "mb_before": round(before), "mb_during": round(during)}
+    return {
+        "streams": STREAMS,
+        "mb_before": round(before),
+        "mb_during": round(during),
+        "during_of_before": round(during / before, 2),
+    }
 
 
 def compare(folder: Path) -> dict[str, Any]:

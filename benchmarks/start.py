@@ -4,12 +4,14 @@ Goals: at most 2 s on a fresh data folder and on one in use, at most 300 MB for 
 baseline is an empty ASGI application on the same server.
 """
 
+import contextlib
 import json
 import shutil
 import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +27,21 @@ GOAL_SECONDS = 2.0
 GOAL_MEGABYTES = 300
 
 
-def bare(folder: Path) -> float:
-    """Seconds until an ASGI application without anything in it answers."""
+@contextlib.contextmanager
+def bare(folder: Path) -> Iterator[tuple[int, int]]:
+    """The port and process id of an ASGI application without anything in it, which has answered."""
     port, prepared = free_port(), folder / "empty.json"
     prepared.write_text('{"headers": [], "body": "x"}', "utf-8")
     command = [sys.executable, HERE / "baselines" / "bare.py", str(port), prepared]
-    begun = time.perf_counter()
     with running(command, folder / "bare.log", PYTHONPATH=str(HERE / "baselines")) as process:
         first_answer(process, port, "/", {})
+        yield port, process.pid
+
+
+def bare_started(folder: Path) -> float:
+    """Seconds until it answers."""
+    begun = time.perf_counter()
+    with bare(folder):
         return time.perf_counter() - begun
 
 
@@ -53,10 +62,15 @@ def loaded(folder: Path, data_dir: Path, key: str) -> dict[str, Any]:
         idle = _megabytes(process.pid)
         load = saturate(Target(port, PATH, key, len(body)), LOAD_SECONDS)
         after = _megabytes(process.pid)
+    with bare(folder) as (port, pid):
+        saturate(Target(port, "/", key, 1), LOAD_SECONDS)
+        baseline = sum(_megabytes(pid))
     return {
         "requests": load.requests,
         "idle_megabytes": round(sum(idle)),
         "megabytes": round(sum(after)),
+        "bare_megabytes": round(baseline),
+        "megabytes_of_bare": round(sum(after) / baseline, 2),
         "megabytes_by_process": [round(each) for each in after],
     }
 
@@ -77,7 +91,7 @@ def measure(folder: Path) -> dict[str, Any]:
     for number in range(ROUNDS):
         copy = folder / f"fresh-{number}"
         shutil.copytree(fresh, copy)
-        runs["bare"].append(bare(folder))
+        runs["bare"].append(bare_started(folder))
         runs["fresh"].append(started(folder, copy, key))
         runs["in_use"].append(started(folder, in_use, key))
         told = ", ".join(f"{name} {seconds[-1]:.2f} s" for name, seconds in runs.items())
