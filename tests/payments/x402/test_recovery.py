@@ -128,6 +128,20 @@ async def test_payer_who_comes_back_after_a_failure_that_was_none_gets_the_answe
     assert len(await server.ledger.transfers("x402", 0.0)) == 1
 
 
+async def test_second_resumption_leaves_a_payment_that_the_first_settled_to_its_payer(server, chain, monkeypatch):
+    sent = v1()
+    server.settler.sends, server.settler.says = False, "failed"
+    claimed = await claim(server, sent)
+    await server.x402.settle(claimed, ANSWER)
+    await server.settler.submitted(claimed.payment, claimed.requirement)
+    async with server.database.reading() as connection:
+        row = await store.find(connection, claimed.key)
+    for _ in range(2):
+        await server.x402._settlement.resume(row, may_settle=True)
+    monkeypatch.setattr("tollhouse.payments.x402.payments.WAIT_SECONDS", 0.0)
+    assert (await claim(server, sent)).response == ANSWER
+
+
 async def test_failure_that_stays_one_is_forgotten(server, chain, monkeypatch):
     server.settler.sends, server.settler.says = False, "failed"
     await server.x402.settle(await claim(server, v1()), ANSWER)

@@ -130,14 +130,14 @@ Verdict = PaidResponse | VerificationFailure | Literal["wait", "abandoned", "fre
 def decide(row: Any, request: ClaimRequest, now: float, handed_over_at: float | None = None) -> Verdict:
     """What a call gets if its payment has a row already. Raises Problem `idempotency-conflict`.
 
-    `wait`: another call works on it or sends the response. `abandoned`: its holder is gone. `fresh`: it failed before
-    and may be tried again.
+    `wait`: another call works on it or sends the response. `abandoned`: its holder is gone. `fresh`: it failed before,
+    no call looks whether it was settled after all, and it may be tried again.
     `resume`: its outcome is unknown, and no call works on it. `handed_over_at` is when this process sent the response.
     """
     payment = request.payment
     is_leased = row.lease != store.NO_LEASE and row.lease_until >= now
     if row.state == store.FAILED:
-        return "fresh"
+        return "wait" if is_leased else "fresh"
     if row.state == store.CLAIMED and not is_leased:
         return "abandoned"
     if (row.version, row.payment, row.fingerprint) != (payment.version, payment.raw, request.fingerprint):
@@ -281,7 +281,7 @@ class Settlement:
         """
         lease, until = self.leases.new_lease()
         async with self.database.writing() as transaction:
-            is_ours = await store.take(transaction, (row.payer, row.nonce), row.lease, lease, until)
+            is_ours = await store.take(transaction, row, lease, until)
         if not is_ours:
             return
         self.leases.acquire(lease)

@@ -287,7 +287,7 @@ class X402:
         sent = self._sent.get(request.key)
         verdict = decide(row, request, clock.seconds(), sent and sent[1])
         if isinstance(verdict, PaidResponse):
-            return await self._take_response(verdict, row.lease) if verdict.is_first else verdict
+            return await self._take_response(verdict, row) if verdict.is_first else verdict
         if isinstance(verdict, VerificationFailure):
             return verdict
         if verdict == "abandoned":
@@ -304,11 +304,11 @@ class X402:
             self._spawn(self._settlement.resume(row, may_settle=True))
         return None
 
-    async def _take_response(self, paid: PaidResponse, lapsed: str) -> PaidResponse | None:
+    async def _take_response(self, paid: PaidResponse, row: Any) -> PaidResponse | None:
         """Only one call sends the response; None if another was first."""
         lease, until = self._leases.new_lease()
         async with self._database.writing() as transaction:
-            is_ours = await store.take(transaction, paid.key, lapsed, lease, until)
+            is_ours = await store.take(transaction, row, lease, until)
         if not is_ours:
             return None
         self._leases.acquire(lease)

@@ -168,9 +168,10 @@ async def renew(transaction: Transaction, leases: Collection[str], until: float)
     await transaction.execute(update(payment).where(payment.c.lease.in_(leases), states).values(lease_until=until))
 
 
-async def take(transaction: Transaction, key: Key, lapsed: str, lease: str, until: float) -> bool:
-    """Take over a lapsed lease; False if another process was first."""
-    query = update(payment).where(_is(key), payment.c.lease == lapsed)
+async def take(transaction: Transaction, row: Any, lease: str, until: float) -> bool:
+    """Take over the lapsed lease of a row; False if another call or process was first."""
+    is_unchanged = payment.c.lease == row.lease, payment.c.state == row.state
+    query = update(payment).where(_is((row.payer, row.nonce)), *is_unchanged)
     return (await transaction.execute(query.values(lease=lease, lease_until=until))).rowcount == 1
 
 
