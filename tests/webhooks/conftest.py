@@ -10,7 +10,7 @@ from standardwebhooks.webhooks import Webhook
 from tests.fakes.receiver import Receiver, Told, receiver
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import Database
-from tollhouse.webhooks import outbox
+from tollhouse.webhooks import deliverer, outbox
 from tollhouse.webhooks.schedule import Capacity
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
 from tollhouse.webhooks.webhooks import Delivery, Webhooks, open_webhooks
@@ -65,6 +65,13 @@ async def sender(database, tmp_path) -> AsyncIterator[Sender]:
     yield Sender(database, new_webhooks)
     for webhooks in opened:
         await webhooks.close()
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop looks for due deliveries often, and waits for no attempt that hangs when it stops."""
+    monkeypatch.setattr(deliverer, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(deliverer, "STOP_WITHIN_SECONDS", 0.05)
 
 
 @pytest.fixture

@@ -358,7 +358,7 @@ async def test_secret_is_stored_encrypted_and_bound_to_its_endpoint(sender, hook
 
 
 @pytest.mark.both_databases
-async def test_secrets_that_an_earlier_version_stored_are_encrypted(sender, hook):
+async def test_secrets_that_an_earlier_version_stored_are_encrypted(sender, hook, eager):
     made = await sender.register(hook.url())
     async with sender.database.writing() as transaction:
         await transaction.execute(text("UPDATE webhook_endpoint SET secret = :secret"), {"secret": made.secret})
@@ -411,7 +411,7 @@ async def test_attempt_cut_short_is_made_again_when_its_lease_is_over(sender, ho
     assert [told.id for told in hook.taken] == [event_id]
 
 
-async def test_dead_and_slow_receivers_delay_nobody_else(sender, hook):
+async def test_dead_and_slow_receivers_delay_nobody_else(sender, hook, eager):
     """Thirty receivers that hang, with plenty due for each, and one that is well."""
     webhooks = sender.new_webhooks(capacity=Capacity(overall=70, suspects=20))
     hook.modes = {f"/dead{number}": "hang" for number in range(30)}
@@ -431,7 +431,8 @@ async def test_dead_and_slow_receivers_delay_nobody_else(sender, hook):
 
 
 @pytest.mark.both_databases
-async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(sender, hook):
+async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(sender, hook, monkeypatch):
+    monkeypatch.setattr(deliverer, "POLL_SECONDS", 0.05)
     made = await sender.register(hook.url())
     delivering = asyncio.create_task(sender.webhooks.run_deliveries())
     await asyncio.sleep(0.2)
@@ -448,7 +449,9 @@ async def test_loop_delivers_what_comes_while_it_runs_and_stops_when_told(sender
 
 
 @pytest.mark.both_databases
-async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_is_back(sender, hook, monkeypatch):
+async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_is_back(
+    sender, hook, eager, monkeypatch
+):
     monkeypatch.setattr(deliverer, "STORAGE_PAUSE_SECONDS", 0.05)
     await sender.register(hook.url())
     for number in range(2):
@@ -476,7 +479,7 @@ async def test_attempts_that_end_while_the_storage_is_away_are_settled_when_it_i
 
 
 @pytest.mark.both_databases
-async def test_old_events_are_forgotten_with_all_about_them(sender, hook, monkeypatch):
+async def test_old_events_are_forgotten_with_all_about_them(sender, hook, eager, monkeypatch):
     await sender.register(hook.url("/ok"), ["product.created"])
     hook.modes = {"/bad": "error"}
     await sender.register(hook.url("/bad"), ["product.removed"])

@@ -60,7 +60,7 @@ async def test_endpoint_registered_after_an_event_does_not_get_it(sender, hook):
     assert await sender.webhooks.deliver_due() == 0
 
 
-async def test_endpoint_gets_no_more_at_once_from_many_processes_than_from_one(sender, hook):
+async def test_endpoint_gets_no_more_at_once_from_many_processes_than_from_one(sender, hook, eager):
     await sender.register(hook.url())
     hook.mode = "hang"
     for number in range(20):
