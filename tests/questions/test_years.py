@@ -12,7 +12,6 @@ from tollhouse.services.defense.chat.snapshot import ask
         ("What was the 2025 budget of the F-35A?", "money_2025"),
         ("How much did the B-21 get in 2026?", "money"),
         ("Wie viel Geld bekommt die B-21 im Haushaltsjahr 2027?", "money_2027"),
-        ("How much in total for fighter aircraft in fiscal year 2025?", "money_2025"),
     ],
 )
 async def test_year_names_the_figures_of_that_year(question, attribute):

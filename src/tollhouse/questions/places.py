@@ -19,7 +19,7 @@ from tollhouse.questions.vocabulary import Declaration, Named
 _WORDS = frozenset(
     {"and", "are", "as", "at", "be", "by", "can", "do", "in", "is", "it", "me", "my", "no", "nor", "per", "so", "to"}
 )
-# Of German adjectives: "japanisch", "japanische".
+# Of German adjectives: "japanisch", "deutsche".
 _GERMAN_ENDINGS = ("e", "en", "er", "es", "em")
 _BREAKS = re.compile(r"[\W_]+")
 
@@ -108,7 +108,7 @@ def with_parts_of_world(declaration: Declaration, attribute: str) -> Declaration
 def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:
     """Every way to write a country, as names of this value of the kind's `country`; codes only in capitals."""
     for text in (country.name, *country.aliases, *country.demonyms, *country.translated):
-        for ending in ("", *_GERMAN_ENDINGS) if text.endswith("isch") else ("",):
+        for ending in ("", *_GERMAN_ENDINGS) if text.endswith("sch") else ("",):
             yield Named(text + ending, kind, "country", value)
     for code in (country.alpha2, country.alpha3):
         if code.lower() not in _WORDS:

@@ -51,7 +51,7 @@ LEAST, LEAST_GUESSED = -2.0, -0.5
 LEAST_GUESSED_ELSEWHERE = -0.2
 LOST = 1.5
 UNKNOWN_NAME = 3.0
-# A question with more conditions is none that a person asks.
+# A query with more parts than these is none that a person asks for.
 MOST_PARTS = 80
 SPELLINGS = 2
 # So many figures before are kept for their sum.
@@ -108,10 +108,11 @@ def read_question(question: Question) -> Reading | Refusal:
     """The query of a question, or why it has none."""
     if len(question.text) > MOST_TOKENS and len(tokenise(question.text)) >= MOST_TOKENS:
         return Refusal("unclear")
-    outcomes = likeliest(question)
-    if not outcomes or not outcomes[0].is_likely:
-        widely = likeliest(question, widely=True)
-        outcomes = widely if widely and widely[0].is_likely else outcomes
+    outcomes = _likely(question)
+    if question.before is not None and not (outcomes and outcomes[0].is_likely):
+        alone = _likely(replace(question, before=None))
+        stands_alone = alone and alone[0].score >= LEAST_GUESSED and not _points_back(alone[0].linked.items)
+        outcomes = alone if stands_alone else outcomes
     linked = outcomes[0].linked if outcomes else question.linked(())
     outside = [item.text for item in linked.items if (time := item.find("time")) is not None and time.value.outside]
     if not outcomes or not outcomes[0].is_likely:
@@ -124,6 +125,15 @@ def read_question(question: Question) -> Reading | Refusal:
     if _is_ambiguous(best, outcomes[1:]):
         return Refusal("ambiguous", tuple(typed for typed, _ in linked.corrected))
     return best.made
+
+
+def _likely(question: Question) -> list[Outcome]:
+    """The likeliest outcomes; with more words as misspelt ones if only then the first is likely."""
+    outcomes = likeliest(question)
+    if outcomes and outcomes[0].is_likely:
+        return outcomes
+    widely = likeliest(question, widely=True)
+    return widely if widely and widely[0].is_likely else outcomes
 
 
 def _is_ambiguous(best: Outcome, others: Sequence[Outcome]) -> bool:
@@ -221,13 +231,19 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         if isinstance(query, Refusal):
             yield plan.score, query
             continue
-        if sum(1 for _ in nodes(query)) > MOST_PARTS or not _fits(query, linker) or not question.is_sound(query):
+        if not _is_plausible(query) or not _fits(query, linker) or not question.is_sound(query):
             continue
         unused = _unused(plan, linked)
         names = sum(_can_be_name(item, linked) for item in unused)
         lost = len(unread(linked.items, query, linker, before)) + _forgotten(linked.items, query, before)
         score = plan.score - LOST * lost - UNKNOWN_NAME * names
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
+
+
+def _is_plausible(query: Query) -> bool:
+    """Whether a person would ask for it: not for so many conditions, nor to compare or join rows with themselves."""
+    sides = rows_in(query) if isinstance(query, Call | Compare) else ()
+    return sum(1 for _ in nodes(query)) <= MOST_PARTS and len(set(sides)) == len(sides)
 
 
 def _as_compared(query: Query, items: Sequence[Item]) -> Query:
@@ -247,8 +263,7 @@ def _as_compared(query: Query, items: Sequence[Item]) -> Query:
 
 def _forgotten(items: Sequence[Item], query: Query, before: Query | None) -> int:
     """How many conditions of the question before are lost where some of its rows are wanted: "only the", "of those"."""
-    points_back = items[0].says("only") or any(item.says("those") for item in items)
-    if before is None or not points_back or isinstance(query, Call | Compare | Share):
+    if before is None or not _points_back(items) or isinstance(query, Call | Compare | Share):
         return 0
     rows, old = rows_in(query)[0], next(iter(rows_in(before)), None)
     if old is None or old.kind != rows.kind:
@@ -257,6 +272,11 @@ def _forgotten(items: Sequence[Item], query: Query, before: Query | None) -> int
     parts = [part for part in old.parts if not (isinstance(part, Test) and part.attribute in tested)]
     said = str(key(rows.where))
     return sum(str(key(part)) not in said for part in parts if part != EVERYTHING)
+
+
+def _points_back(items: Sequence[Item]) -> bool:
+    """Whether words stand for rows of the question before."""
+    return items[0].says("only") or any(item.says("those") for item in items)
 
 
 @cache

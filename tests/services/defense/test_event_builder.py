@@ -104,8 +104,15 @@ def test_code_of_violence_alone_claims_no_fighting() -> None:
 
 
 def test_code_with_most_weight_decides_and_a_root_event_weighs_double() -> None:
-    assert made(row("190", mentions=3), row("195", mentions=5)).subcategory == "Air strike"
-    assert made(row("190", mentions=3, is_root=True), row("195", mentions=5)).subcategory == "Armed clash"
+    strike, clash = "https://example.org/syria-air-strike-kills-three", "https://example.org/troops-clash-with-rebels"
+    assert made(row("190", mentions=3), row("195", mentions=5), url=strike).subcategory == "Air strike"
+    assert made(row("190", mentions=3, is_root=True), row("195", mentions=5), url=clash).subcategory == "Armed clash"
+
+
+def test_code_that_the_title_does_not_agree_with_is_no_subcategory() -> None:
+    event = made(row("0331"), url="https://example.org/minister-resigns-after-election-defeat")
+    assert event.subcategory == "Political event"
+    assert event.reasons["subcategory"].startswith("the provider's code 0331 (")
 
 
 def test_toll_of_a_battle_comes_from_the_headline() -> None:
@@ -149,7 +156,7 @@ def test_event_of_several_reports_has_what_each_of_them_gives() -> None:
         row("190", id="3", added="20191024151500"), url="https://three.example/a", headline=("Rebels kill 4", "page")
     )
     event = joined(first, later, copy)
-    assert (event.subcategory, event.fatalities, event.source_count) == ("Artillery or tank fire", 3, 3)
+    assert (event.subcategory, event.fatalities, event.source_count) == ("Armed clash", 3, 3)
     assert event.title_basis == "page"
     assert len(event.source_urls) == 3
     assert [(it.url, it.fatalities, it.row_ids) for it in event.reports] == [

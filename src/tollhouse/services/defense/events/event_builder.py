@@ -3,9 +3,13 @@
 from collections import Counter
 from collections.abc import Sequence
 from datetime import date
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.events.classifier import Classified, combine
+from tollhouse.services.defense.events.classifier import Classified, combine, title_vectors
 from tollhouse.services.defense.events.event import EventReport, FatalitiesBasis, StoredEvent, TitleBasis
 from tollhouse.services.defense.events.place import Location, decide_place
 from tollhouse.services.defense.events.report import UNCODED, Report, composed_title
@@ -19,6 +23,8 @@ SURE = 0.7
 # Two states clash if this many reports' rows agree.
 FEWEST_CLASHING = 2
 PROBABLE = 0.5
+# Titles agree with a code's label from this cosine of their text vectors on.
+LEAST_AGREEMENT = 0.25
 
 _TITLE_REASONS: dict[TitleBasis, str] = {
     "page": "the page's own title",
@@ -107,18 +113,34 @@ def _entry(report: Report) -> EventReport:
 
 
 def _coded(supporting: Sequence[Report], classified: Classified) -> tuple[str, float, str]:
-    """Subcategory and Goldstein value of the code that decides most of these reports, and why."""
+    """Subcategory and Goldstein value of these reports, and why.
+
+    The value is that of the code that decides most of them. Four of five codes do not say what the title does, so that
+    the subcategory is the label of the most frequent code that the titles agree with.
+    """
     codes = Counter(report.code for report in supporting if report.code)
     if not codes:
         return UNCODED[classified.category], 0.0, "no provider row has a code of the category"
-    code, count = codes.most_common(1)[0]
-    report = next(report for report in supporting if report.code == code)
-    share = f"in {count} of {len(supporting)} reports of the category" if len(supporting) > 1 else "in the report"
-    return (
-        report.subcategory,
-        report.goldstein,
-        f"CAMEO code {code} decides {share}; Goldstein value {report.goldstein:g}",
-    )
+    reports = {report.code: report for report in reversed(supporting)}
+    ranked = codes.most_common()
+    goldstein = reports[ranked[0][0]].goldstein
+    titles = [report.title for report in supporting if report.title and not has_foreign_letters(report.title)]
+    meaning = title_vectors(titles).mean(axis=0) if titles else None
+    for code, count in ranked:
+        label = reports[code].subcategory
+        if meaning is None or meaning @ _label_vector(label) >= LEAST_AGREEMENT:
+            share = (
+                f"in {count} of {len(supporting)} reports of the category" if len(supporting) > 1 else "in the report"
+            )
+            return label, goldstein, f"CAMEO code {code} decides {share}"
+    given = ", ".join(f"{code} ({reports[code].subcategory})" for code, _ in ranked[:2])
+    return UNCODED[classified.category], goldstein, f"the provider's code {given} does not agree with the title"
+
+
+@lru_cache(maxsize=512)
+def _label_vector(label: str) -> NDArray[np.float32]:
+    vector: NDArray[np.float32] = title_vectors([label])[0]
+    return vector
 
 
 def _title(reports: Sequence[Report], subcategory: str, place: Location) -> tuple[str, TitleBasis]:
