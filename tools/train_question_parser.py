@@ -36,10 +36,10 @@ from tools.question_engines import SERVICES, engine_of, service_of
 from tools.question_generator import forms, relations
 from tools.question_queries import KnownQuery, known_queries, labelled, paraphrases
 
-STEPS, BATCH, RATE, DROPOUT = 11_500, 48, 1.2e-3, 0.15
+STEPS, BATCH, RATE, DROPOUT = 40_000, 48, 1.0e-3, 0.12
 WIDTH, INNER, BLOCKS = 160, 320, 2
 # Shares of labelled, paraphrased and formed questions in a batch, of the first two to tables, and of invented ones.
-SHARES = (0.34, 0.27, 0.13, 0.09, 0.17)
+SHARES = (0.34, 0.25, 0.11, 0.14, 0.16)
 # So many questions of forms are made for each service, and to invented ones.
 FORMED, INVENTED = 1_600, 12_000
 # How often a labelled question to a service is put beside a clause that says nothing.
