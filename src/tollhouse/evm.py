@@ -7,20 +7,55 @@ import tiny_keccak
 from coincurve import PrivateKey, PublicKey
 from msgspec import Struct
 
+ADDRESS_BYTES = 20
+
+_ADDRESS = re.compile(r"0[xX]([0-9a-fA-F]{40})")
+
+ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
+
+_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
+_SIGNATURE = re.compile(r"(?:0[xX])?([0-9a-fA-F]{130})")
+# Big-endian bytes of one length compare as the numbers do.
+_ZERO = bytes(32)
+_ORDER = ORDER.to_bytes(32, "big")
+_HIGHEST_S = (ORDER // 2).to_bytes(32, "big")
+_RECOVERY_IDS = {0: b"\0", 1: b"\1", 27: b"\0", 28: b"\1"}
+
+NONCE_BYTES = 32
+
+PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
+"""The address of Permit2, which checks permits, on every chain that has it."""
+UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002"
+"""The contract that payers of x402's scheme `upto` name as the spender: it lets only the facilitator that they signed
+take the money."""
+
 
 def keccak256(message: bytes) -> bytes:
     """The Keccak-256 hash, 32 bytes: the original padding, not that of SHA3-256."""
     return tiny_keccak.keccak256(message)
 
 
+_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
+_TRANSFER_TYPE = keccak256(
+    b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
+    b"bytes32 nonce)"
+)
+_PERMISSIONS_TYPE = keccak256(b"TokenPermissions(address token,uint256 amount)")
+_WITNESS_TYPE = keccak256(b"Witness(address to,address facilitator,uint256 validAfter)")
+_PERMIT_TYPE = keccak256(
+    b"PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,"
+    b"Witness witness)TokenPermissions(address token,uint256 amount)"
+    b"Witness(address to,address facilitator,uint256 validAfter)"
+)
+_PERMIT_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,uint256 chainId,address verifyingContract)")
+_PERMIT2 = bytes.fromhex(PERMIT2[2:]).rjust(32, b"\0")
+_UINT256_END = 1 << 256
+_ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
+
+
 def personal_digest(message: bytes) -> bytes:
     """The 32 bytes signed for a personal message (EIP-191): the prefix keeps it from being a transaction."""
     return keccak256(b"\x19Ethereum Signed Message:\n%d%b" % (len(message), message))
-
-
-ADDRESS_BYTES = 20
-
-_ADDRESS = re.compile(r"0[xX]([0-9a-fA-F]{40})")
 
 
 class Address(Struct, frozen=True):
@@ -58,17 +93,6 @@ def _address_of(raw: bytes) -> Address:
     digest = keccak256(digits.encode()).hex()
     cased = [digit.upper() if nibble >= "8" else digit for digit, nibble in zip(digits, digest, strict=False)]
     return Address(raw, "0x" + "".join(cased))
-
-
-ORDER = 0xFFFFFFFF_FFFFFFFF_FFFFFFFF_FFFFFFFE_BAAEDCE6_AF48A03B_BFD25E8C_D0364141
-
-_KEY = re.compile(r"(?:0[xX])?([0-9a-fA-F]{64})")
-_SIGNATURE = re.compile(r"(?:0[xX])?([0-9a-fA-F]{130})")
-# Big-endian bytes of one length compare as the numbers do.
-_ZERO = bytes(32)
-_ORDER = ORDER.to_bytes(32, "big")
-_HIGHEST_S = (ORDER // 2).to_bytes(32, "big")
-_RECOVERY_IDS = {0: b"\0", 1: b"\1", 27: b"\0", 28: b"\1"}
 
 
 class Signature(Struct, frozen=True):
@@ -126,32 +150,6 @@ def parse_private_key(key: str | bytes) -> PrivateKey:
 def address_of(key: PublicKey) -> bytes:
     """The 20 bytes of the address of a public key."""
     return keccak256(key.format(compressed=False)[1:])[12:]
-
-
-NONCE_BYTES = 32
-
-PERMIT2 = "0x000000000022D473030F116dDEE9F6B43aC78BA3"
-"""The address of Permit2, which checks permits, on every chain that has it."""
-UPTO_PROXY = "0x4020A4f3b7b90ccA423B9fabCc0CE57C6C240002"
-"""The contract that payers of x402's scheme `upto` name as the spender: it lets only the facilitator that they signed
-take the money."""
-
-_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,string version,uint256 chainId,address verifyingContract)")
-_TRANSFER_TYPE = keccak256(
-    b"TransferWithAuthorization(address from,address to,uint256 value,uint256 validAfter,uint256 validBefore,"
-    b"bytes32 nonce)"
-)
-_PERMISSIONS_TYPE = keccak256(b"TokenPermissions(address token,uint256 amount)")
-_WITNESS_TYPE = keccak256(b"Witness(address to,address facilitator,uint256 validAfter)")
-_PERMIT_TYPE = keccak256(
-    b"PermitWitnessTransferFrom(TokenPermissions permitted,address spender,uint256 nonce,uint256 deadline,"
-    b"Witness witness)TokenPermissions(address token,uint256 amount)"
-    b"Witness(address to,address facilitator,uint256 validAfter)"
-)
-_PERMIT_DOMAIN_TYPE = keccak256(b"EIP712Domain(string name,uint256 chainId,address verifyingContract)")
-_PERMIT2 = bytes.fromhex(PERMIT2[2:]).rjust(32, b"\0")
-_UINT256_END = 1 << 256
-_ADDRESS_PADDING = bytes(32 - ADDRESS_BYTES)
 
 
 class Domain(Struct, frozen=True):

@@ -145,7 +145,7 @@ def _of_meaning(  # noqa: C901, PLR0912
         yield Leaf("relation", (meaning.relation, True), place, role)
         yield Leaf("relation", (meaning.relation, False), place, role)
     elif role == "operation":
-        yield from _found_by(name, place, linker)
+        yield from _of_operation(name, place, linker)
         yield Leaf("operation", name, place)
         counting = linker.counting(linker.operations[name])
         if counting.name != name:
@@ -175,7 +175,7 @@ def _one_unit(items: Sequence[Item], place: int, unit: Meaning) -> Iterator[Leaf
         yield Leaf("number", float(unit.value) / (2 if is_half else 1), place, "scaled")
 
 
-def _found_by(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:
+def _of_operation(operation: str, place: int, linker: Linker) -> Iterator[Leaf]:
     """The relations whose pairs an operation finds, and how many they are."""
     for relation in linker.declaration.relations:
         if operation in relation.operations:

@@ -24,13 +24,23 @@ def test_words_after_changes_are_those_of_a_catalogue_that_is_read_anew():
         names = list(names_of(brands, {shop.casefold(): shop for shop in shops}, models))
         before, anew = words, read_search_words(names, ["100 night trial"])
         words = read_search_words(names, ["100 night trial"], before)
-        was_followed += before is not None and words.linker.declaration is before.linker.declaration
+        was_followed += before is not None and words.linker.kinds is before.linker.kinds
         texts = [f"firm {chance.choice(WORDS)} {chance.choice(WORDS)}" for _ in range(12)] + [*WORDS, "cumullus"]
         assert [words.linker.link(text) for text in texts] == [anew.linker.link(text) for text in texts]
         for text in texts:
             assert read_description(text, words.linker, "product") == read_description(text, anew.linker, "product")
         assert words.linker.described == anew.linker.described
     assert was_followed > 3
+
+
+def test_shop_that_keeps_one_of_its_two_names_keeps_it():
+    models = [f"Model{number}" for number in range(30)]
+    before = read_search_words(names_of([], {"cloud": "Cloud Pty Ltd"}, models), [])
+    names = list(names_of([], {"cloud": "Cloud"}, models))
+    words, anew = read_search_words(names, [], before), read_search_words(names, [])
+    assert len(before.names) == len(names) + 1
+    assert words.linker.described == anew.linker.described
+    assert words.linker.link("Cloud") == anew.linker.link("Cloud")
 
 
 def test_change_of_a_title_is_not_work_for_the_other_titles():

@@ -122,6 +122,11 @@ def test_identity_and_title_are_inferred():
     assert repeated.id == ""
 
 
+def test_short_names_that_no_two_rows_share_are_titles():
+    rows = "".join(f"B{number},{'ferry' if number % 2 else 'tram'},{number}.5\n" for number in range(9))
+    assert infer_table(table_of(f"line,vehicle,km\n{rows}")).title == "line"
+
+
 def test_table_of_ids_alone_keeps_its_column():
     result = infer_table(table_of("id\na1\nb2\n"))
     assert (result.id, list(result.fields)) == ("id", ["id_2"])

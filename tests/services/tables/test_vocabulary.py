@@ -10,35 +10,31 @@ import pytest
 from tollhouse.services.tables.declaration import parse_declaration
 from tollhouse.services.tables.questions import table_engine
 
-TABLE = """
-title = "Books"
-description = "Books"
+HEAD = """
+title = "{name}"
+description = "{name}"
 licence = "CC0"
 source = "Tests"
 price_usd = "0.01"
 free_per_day = 1
 [table]
-file = "books.csv"
+file = "{name}.csv"
 format = "csv"
 id = "id"
 title = "{title}"
-[fields.author]
-type = "keyword"
-[fields.publisher]
-type = "keyword"
-[fields.topics]
-type = "list"
-[fields.name]
-type = "{kind}"
-[fields.pages]
-type = "integer"
 """
 # Few words, so that names are parts of each other and stand for several things.
 WORDS = ("Grey", "Heron", "grey", "Press", "The", "of", "Water", "Average", "AB", "Pages")
 
 
+def declared(name: str, title: str, /, **types: str):
+    fields = "".join(f'[fields.{field}]\ntype = "{kind}"\n' for field, kind in types.items())
+    return parse_declaration(HEAD.format(name=name, title=title) + fields, Path(f"services/{name}.toml"))
+
+
 def declaration(title: str = "name", kind: str = "text"):
-    return parse_declaration(TABLE.format(title=title, kind=kind), Path("services/books.toml"))
+    types = {"author": "keyword", "publisher": "keyword", "topics": "list", "name": kind, "pages": "integer"}
+    return declared("books", title, **types)
 
 
 def book(chance: random.Random, number: int, words: tuple[str, ...] = WORDS) -> dict[str, Any]:
@@ -114,31 +110,14 @@ def test_change_of_a_row_is_not_work_for_the_others():
     assert calls[1] < 1.2 * calls[0], calls
 
 
-FILMS = """
-title = "Festival"
-description = "Films"
-licence = "CC0"
-source = "Tests"
-price_usd = "0.01"
-free_per_day = 1
-[table]
-file = "festival.csv"
-format = "csv"
-id = "id"
-title = "film_title"
-[fields.film_title]
-type = "text"
-[fields.nation]
-type = "keyword"
-[fields.genre]
-type = "keyword"
-[fields.runtime_min]
-type = "integer"
-[fields.tickets_sold]
-type = "integer"
-[fields.jury_score]
-type = "number"
-"""
+FILMS = {
+    "film_title": "text",
+    "nation": "keyword",
+    "genre": "keyword",
+    "runtime_min": "integer",
+    "tickets_sold": "integer",
+    "jury_score": "number",
+}
 
 
 def film(number: int, nation: str, genre: str, minutes: int, tickets: int) -> dict[str, Any]:
@@ -149,7 +128,7 @@ def film(number: int, nation: str, genre: str, minutes: int, tickets: int) -> di
 def films_engine(nations: tuple[str, ...] = ("Ireland", "Kenya", "USA")):
     genres = ("comedy", "documentary", "drama")
     films = [film(number, nations[number % 3], genres[number // 3], 80 + 10 * number, number) for number in range(9)]
-    return table_engine(parse_declaration(FILMS, Path("services/festival.toml")), films)
+    return table_engine(declared("festival", "film_title", **FILMS), films)
 
 
 @pytest.mark.parametrize(
@@ -180,8 +159,20 @@ def test_adjectives_of_countries_mean_nothing_in_a_column_of_something_else():
     assert item.find("value") is None
 
 
+@pytest.mark.parametrize(("column", "is_country"), [("state", False), ("country", True)])
+def test_codes_of_two_letters_are_countries_only_in_a_column_of_that_name(column, is_country):
+    table = declared("offices", "name", name="text", **{column: "keyword"})
+    rows = [{"id": code, "name": f"Office {code}", column: code} for code in ("CA", "DE", "IN")]
+    (item,) = table_engine(table, rows).linker.link("Canadian").items
+    assert (item.find("value") is not None) == is_country
+
+
+def test_rows_without_a_noun_of_their_own_have_that_of_the_table():
+    engine = table_engine(declared("offices", "name", name="text"), [])
+    assert "" not in engine.dataset.declaration.kinds[0].nouns
+
+
 def test_unit_of_one_column_is_not_a_larger_one_of_another():
-    text = FILMS.replace("runtime_min", "height_m").replace("tickets_sold", "distance_km")
-    engine = table_engine(parse_declaration(text, Path("services/masts.toml")), [])
+    engine = table_engine(declared("masts", "name", name="text", height_m="integer", distance_km="integer"), [])
     (item,) = engine.linker.link("kilometres").items
     assert [meaning.name for meaning in item.meanings if meaning.role == "unit"] == ["distance_km"]

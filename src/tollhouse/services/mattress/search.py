@@ -79,8 +79,10 @@ def read_search_words(names: Iterable[Named], tags: Iterable[str], before: Searc
     known = before.names if before else {}
     removed = [name for name in known if name not in current]
     added = [name for name in current if name not in known]
-    has_one_name = len({(name.attribute, name.value) for name in removed}) == len(removed)
-    if before and has_one_name and len(removed) <= MOST_CHANGED * len(known):
+    # A name is removed with all that its value has.
+    gone = {(name.attribute, name.value) for name in removed}
+    has_others = len(gone) < len(removed) or not gone.isdisjoint({(name.attribute, name.value) for name in current})
+    if before and not has_others and len(removed) <= MOST_CHANGED * len(known):
         linker = before.linker.renamed(removed, added, ())
     else:
         linker = Linker(declaration(), current)

@@ -332,7 +332,7 @@ def _identifies(column: Column, field: Field) -> bool:
 
 
 def _title(columns: Sequence[Column], fields: dict[str, Field]) -> str:
-    """The field that names an item: one called like a title, else the most varied short one; `id` without any."""
+    """The field that names an item: one called like a title, else the most varied short one; `id` without any text."""
     candidates = [
         column for column in columns if column.name in fields and fields[column.name].type in ("text", "keyword")
     ]
@@ -346,9 +346,8 @@ def _title(columns: Sequence[Column], fields: dict[str, Field]) -> str:
     ]
     if named:
         return min(named, key=lambda column: (_rank(column.name, _TITLES) or 0, -column.variety)).name
-    return max(
-        candidates, key=lambda column: (3 <= column.mean_length <= 100, column.variety, " " in column.sample)
-    ).name
+    unique = [column for column in candidates if column.variety == 1] or candidates
+    return max(unique, key=lambda column: (3 <= column.mean_length <= 100, column.variety, " " in column.sample)).name
 
 
 def _rank(name: str, words: Sequence[str]) -> int | None:

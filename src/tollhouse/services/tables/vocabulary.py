@@ -34,6 +34,7 @@ _UNIT = re.compile(r"\s*[(\[]([^)\]]{1,12})[)\]]\s*$")
 _MARKS = re.compile(r"[?!:*#]+$")
 # Words for a title that say nothing of what has it, in the languages of questions.
 _TITLES = frozenset(("title", "name", "label", "titel", "titulo", "título", "nombre", "titre", "nom", "bezeichnung"))
+_COUNTRY = frozenset(("country", "land", "pais", "pays", "nation"))
 # Shorter words of a column's name name no column alone.
 SHORTEST_PART = 3
 # A column is one of countries if this share of its values are.
@@ -87,9 +88,7 @@ def build_vocabulary(declaration: tables.Declaration, values: Mapping[str, Colle
         if field.exported and field.type in _TYPES
     )
     attributes = tuple(_with_units(tuple(_with_parts(tuple(_with_synonyms(attributes)), rows))))
-    attributes = tuple(
-        replace(each, values=_countries(values[each.name])) if each.name in values else each for each in attributes
-    )
+    attributes = tuple(_with_countries(each, values.get(each.name, ())) for each in attributes)
     kind = Kind(name=ITEM, nouns=nouns, attributes=attributes)
     described = [each for each in attributes if each.name != declaration.table.title]
     # "Books that cost less than 20 euros": the amount says what it is.
@@ -136,17 +135,24 @@ def _with_units(attributes: Sequence[Attribute]) -> Iterator[Attribute]:
         yield replace(attribute, units=units)
 
 
-def _countries(values: Collection[Scalar]) -> dict[str, tuple[str, ...]]:
-    """Every way to write a country, by its value in the column, or by its name; empty if most values are none."""
-    known = {country.alpha2: str(value) for value in values if (country := find_country(str(value)))}
-    if len(known) < MOSTLY * len(values) or not known:
-        return {}
-    return {
+def _with_countries(attribute: Attribute, values: Collection[Scalar]) -> Attribute:
+    """The attribute with every way to write a country, by its value or its name, if most of its values are countries.
+
+    Codes of two letters are often of something else, such as languages and states of the US: they count only where the
+    column is called a country.
+    """
+    is_called_so = not _COUNTRY.isdisjoint(map(fold, attribute.nouns))
+    texts = [str(value) for value in values if is_called_so or len(str(value)) > 2]
+    known = {country.alpha2: text for text in texts if (country := find_country(text))}
+    if not known or len(known) < MOSTLY * len(values):
+        return attribute
+    forms = {
         known.get(country.alpha2, country.name): tuple(
             dict.fromkeys(name.text for name in country_names(country, ITEM, "") if not name.exact)
         )
         for country in countries().values()
     }
+    return replace(attribute, values=forms)
 
 
 def _row_nouns(declaration: tables.Declaration) -> Iterator[str]:
@@ -154,7 +160,7 @@ def _row_nouns(declaration: tables.Declaration) -> Iterator[str]:
     name = declaration.name.replace("-", " ")
     title = declaration.fields.get(declaration.table.title or "")
     named = [word for word in _nouns(declaration.table.title, title)[0].split() if word not in _TITLES] if title else []
-    for noun in (name, name.split()[-1], " ".join(named)):
+    for noun in filter(None, (name, name.split()[-1], " ".join(named))):
         yield from dict.fromkeys((noun[:-1] if noun.endswith("s") and not noun.endswith("ss") else noun, noun))
 
 
@@ -281,8 +287,10 @@ class TableDataset(Dataset):
             self.changed_names = removed, added
 
     def _keywords(self) -> dict[str, set[Any]]:
-        """The values of each column of keywords."""
-        names = [name for name, field in self._table.fields.items() if field.exported and field.type == "keyword"]
+        """The values of each column of keywords but the title."""
+        fields = self._table.fields.items()
+        names = [name for name, field in fields if field.exported and field.type == "keyword"]
+        names = [name for name in names if name != self._table.table.title]
         return {name: {item[name] for item in self._items if item.get(name) is not None} for name in names}
 
     @property
