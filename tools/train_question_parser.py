@@ -1,16 +1,21 @@
-"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz`.
+"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz [--steps N] [--begin IN.npz --rate R]`.
 
 Needs PyTorch (`pip install torch`), which nothing else here does. It learns from labelled questions and their
 paraphrases, which ask the same (data/question_paraphrases.jsonl), with the queries of data/question_queries.jsonl, that
 `tools.question_queries` works out; not from the questions that measure it or that its thresholds are chosen on. Forms
 that few people use are made with their questions by `question_generator.forms`, and questions to services that do not
-exist by `question_generator.relations`, so that it reads vocabularies that it has not seen.
+exist by `question_generator.relations`, so that it reads vocabularies that it has not seen. In some questions a word
+of the vocabulary gives place to a near one that is not known, so that unknown words are read by their vectors.
+With `--begin` the training goes on from weights that were trained before.
 """
 
+import argparse
 import math
 import random
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -44,6 +49,9 @@ SHARES = (0.34, 0.25, 0.11, 0.14, 0.16)
 FORMED, INVENTED = 1_600, 12_000
 # How often a labelled question to a service is put beside a clause that says nothing.
 LED = 0.12
+# How often a labelled or paraphrased question is repeated with an unknown word, which is so near to the known one.
+REWORDED, NEAR, MOST_NEAR = 0.6, 0.55, 8
+_CONTENT = ("attribute", "extreme", "kind", "party", "stranded", "transitive", "unit", "verb")
 # A share of the questions to services is read as if the names of what these declare were not known.
 UNNAMED = 0.25
 # How often a function word is made unknown, and an unknown word is put in, so that both are learned.
@@ -92,21 +100,25 @@ class Case(Struct):
 
 
 def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--rate", type=float, default=RATE)
+    parser.add_argument("--begin", type=Path)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     pools: list[list[Example]] = [[] for _ in SHARES]
     known, said = known_queries(), paraphrases()
     for name in dict.fromkeys(each.partition(":")[0] for each in known):
         engine = engine_of(service_of(name))
         own = [(line, known[f"{name}:{line.id}"]) for line in labelled(name) if f"{name}:{line.id}" in known]
+        asked = [_case(line.conversation[-1], query) for line, query in own]
         texts = [_case(text, query) for _, query in own for text in said.get(query.id, ())]
-        learned = (
-            list(_examples(engine, [_case(line.conversation[-1], query) for line, query in own])),
-            list(_examples(engine, texts)),
-        )
+        learned = [list(_examples(engine, [*cases, *_reworded(engine, cases)])) for cases in (asked, texts)]
         pools[0] += learned[0]
         pools[1] += learned[1]
         if service_of(name) in SERVICES:
-            pools[2] += _examples(engine, _led(engine, [_case(line.conversation[-1], query) for line, query in own]))
+            pools[2] += _examples(engine, _led(engine, asked))
         if service_of(name) not in SERVICES:
             pools[3] += learned[0] + learned[1]
     for service in SERVICES:
@@ -119,8 +131,7 @@ def main() -> int:
         f"{[len(pool) for pool in pools]} labelled, paraphrased, formed, tables' and invented questions",
         file=sys.stderr,
     )
-    weights = _train(pools)
-    _write(weights, Path(sys.argv[1]))
+    _write(_train(pools, options), options.out)
     return 0
 
 
@@ -136,6 +147,41 @@ def _led(engine: Engine, cases: Iterable[Case]) -> Iterator[Case]:
             continue
         language = language_of(tokenise(case.text))
         yield Case(relations.led(case.text, language, engine, randomly), None, case.right)
+
+
+def _reworded(engine: Engine, cases: Iterable[Case]) -> Iterator[Case]:
+    """Some of the English questions with an unknown word for a near one of the vocabulary."""
+    randomly = random.Random(0)  # noqa: S311
+    for case in cases:
+        linked = engine.question(case.text).linked(())
+        if linked.language != "en" or randomly.random() >= REWORDED:
+            continue
+        choices = [
+            (item.text, other)
+            for item in linked.items
+            if item.meanings and item.meanings[0].role in _CONTENT
+            for other in _near(item.text.lower())
+            if engine.question(other).linked(()).items[0].find("unknown")
+        ]
+        if choices:
+            known, unknown = randomly.choice(choices)
+            yield replace(case, text=re.sub(rf"\b{known}\b", unknown, case.text, count=1))
+
+
+@cache
+def _near(word: str) -> list[str]:
+    """Frequent words whose vectors are near to that of a frequent word, the nearest first."""
+    others = text_vectors().whole_words
+    if word not in others:
+        return []
+    alike = _vectors_of(others) @ text_vectors().embed([word])[0]
+    nearest = np.argsort(-alike)[1 : MOST_NEAR + 1]
+    return [others[place] for place in nearest if alike[place] >= NEAR and len(others[place]) > 2]
+
+
+@cache
+def _vectors_of(texts: tuple[str, ...]) -> Any:
+    return text_vectors().embed(texts)
 
 
 def _examples(engine: Engine, cases: Iterable[Case]) -> Iterator[Example]:
@@ -217,12 +263,17 @@ def _is_ordered(leaf: Token, question: ParserInput) -> bool:
 
 
 def _places(tokens: Sequence[Token], leaves: Sequence[Leaf]) -> list[str | list[int]]:
-    """For each token its name, or the places of the leaves that mean the same, those with words first."""
+    """For each token its name, or the places of the leaves that mean the same.
+
+    Those with words come first; where there are any, no condition is right that no word stands for.
+    """
     groups: dict[Any, list[int]] = {}
     for place, leaf in enumerate(leaves):
         groups.setdefault((leaf.type, key(leaf.value)), []).append(place)
-    for places in groups.values():
+    for (type_, _), places in groups.items():
         places.sort(key=lambda place: leaves[place].item == IMPLIED)
+        if type_ in ("condition", "link"):
+            places[1:] = [place for place in places[1:] if leaves[place].item != IMPLIED]
     return [token if isinstance(token, str) else groups[token.type, key(token.value)] for token in tokens]
 
 
@@ -411,24 +462,28 @@ def _tables() -> dict[str, Any]:
     }
 
 
-def _train(pools: Sequence[Sequence[Example]]) -> dict[str, Any]:
+def _train(pools: Sequence[Sequence[Example]], options: argparse.Namespace) -> dict[str, Any]:
     """The average of the last weights."""
     torch.manual_seed(0)
     randomly = random.Random(0)  # noqa: S311
     noise = np.random.default_rng(0)
     tables = _tables()
     network = Network()
+    if options.begin:
+        network.load_state_dict(_read(options.begin))
     averaged = {name: value.clone() for name, value in network.state_dict().items()}
-    optimiser = torch.optim.AdamW(network.parameters(), lr=RATE, weight_decay=0.02)
+    optimiser = torch.optim.AdamW(network.parameters(), lr=options.rate, weight_decay=0.02)
     batches: list[list[Example]] = []
-    for step in range(1, STEPS + 1):
+    for step in range(1, options.steps + 1):
         if not batches:
             drawn = [randomly.choice(randomly.choices(pools, SHARES)[0]) for _ in range(BATCH * 8)]
             drawn.sort(key=lambda each: each.size)
             batches = [drawn[at : at + BATCH] for at in range(0, len(drawn), BATCH)]
             randomly.shuffle(batches)
         for group in optimiser.param_groups:
-            group["lr"] = RATE * min(1, step / 200) * (0.5 * (1 + math.cos(math.pi * step / STEPS)) + 0.02)
+            group["lr"] = (
+                options.rate * min(1, step / 200) * (0.5 * (1 + math.cos(math.pi * step / options.steps)) + 0.02)
+            )
         batch = _batch(batches.pop(), tables, noise)
         likelihood = torch.logsumexp(network(batch).masked_fill(~batch["right"], -1e9), -1)
         loss = -(likelihood * batch["is_step"]).sum() / batch["is_step"].sum()
@@ -442,6 +497,17 @@ def _train(pools: Sequence[Sequence[Example]]) -> dict[str, Any]:
         if step % 200 == 0:
             print(f"step {step}: loss {loss.item():.4f}", file=sys.stderr)
     return averaged
+
+
+def _read(weights: Path) -> dict[str, Any]:
+    """The weights that `_write` wrote."""
+    with np.load(weights) as stored:
+        arrays = {name: stored[name].astype(np.float32) for name in stored.files if name not in ("names", "symbols")}
+    return {
+        name: torch.from_numpy(array * arrays[f"{name}|scale"][:, None] if f"{name}|scale" in arrays else array)
+        for name, array in arrays.items()
+        if not name.endswith("|scale")
+    }
 
 
 def _write(weights: Mapping[str, Any], out: Path) -> None:

@@ -90,7 +90,7 @@ def _of_item(items: Sequence[Item], place: int, item: Item, linker: Linker) -> I
         is_text = attribute is not None and attribute.type == "text"
         values = tuple(dict.fromkeys(meaning.value for meaning in meanings))
         hint = "text" if is_text else "name" if name == "id" else "value"
-        for each in {values, *((value,) for value in values[:3])}:
+        for each in dict.fromkeys((values, *((value,) for value in values[:3]))):
             test = Test(name, "contains" if is_text else "is", each, item.text)
             yield Leaf("link" if relation else "condition", test, place, hint)
             if kind in linker.kinds and linker.kinds[kind].links:

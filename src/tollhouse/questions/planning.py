@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from functools import cache
-from itertools import islice
+from itertools import islice, pairwise
 from math import exp, log
 from typing import Any
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tollhouse.questions.coverage import nodes, unread
 from tollhouse.questions.declined import REASONS
-from tollhouse.questions.leaves import Leaf
+from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.linking import Item, Linked, Linker
 from tollhouse.questions.normalise import LANGUAGES, MOST_TOKENS, language_data, tokenise
 from tollhouse.questions.parser import Plan, question_parser
@@ -233,11 +233,31 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
             continue
         if not _is_plausible(query) or not _fits(query, linker) or not question.is_sound(query):
             continue
-        unused = _unused(plan, linked)
+        aside = _aside(plan, linked, is_learned=linker.declaration.is_learned)
+        unused = [item for item in _unused(plan, linked) if item not in aside]
         names = sum(_can_be_name(item, linked) for item in unused)
-        lost = len(unread(linked.items, query, linker, before)) + _forgotten(linked.items, query, before)
+        said = [item for item in linked.items if item not in aside]
+        lost = len(unread(said, query, linker, before)) + _forgotten(linked.items, query, before)
         score = plan.score - LOST * lost - UNKNOWN_NAME * names
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
+
+
+def _aside(plan: Plan, linked: Linked, *, is_learned: bool) -> list[Item]:
+    """The ordinary words of clauses that a plan has nothing of: "For my paper: ...", unless another points to them."""
+    items = linked.items
+    used = {token.item for token in plan.tokens if isinstance(token, Leaf)} - {IMPLIED}
+    if not used or any(item.says("those") for item in items):
+        return []
+    ends = [-1, *(place for place, item in enumerate(items) if item.find("mark")), len(items)]
+    apart = [items[start + 1 : end] for start, end in pairwise(ends) if used.isdisjoint(range(start + 1, end))]
+    return [item for clause in apart for item in clause if _is_ordinary(item, linked, is_learned=is_learned)]
+
+
+def _is_ordinary(item: Item, linked: Linked, *, is_learned: bool) -> bool:
+    """Whether a word is neither a name nor a value; to other vocabularies any unknown word may be one."""
+    if item.find("unknown"):
+        return is_learned and not _can_be_name(item, linked)
+    return not item.find("value", "number", "time", "range")
 
 
 def _is_plausible(query: Query) -> bool:
