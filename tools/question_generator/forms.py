@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from tollhouse.questions.answering import Engine
 from tollhouse.questions.coverage import nodes
+from tollhouse.questions.leaves import leaves_of
 from tollhouse.questions.linking import Meaning
 from tollhouse.questions.parser_input import parser_input
 from tollhouse.questions.plans import NoPlan, encode
@@ -85,7 +87,20 @@ def _rules(service: str, templates: dict[str, Any], engine: Engine) -> Rules:
     countries = places((lambda code, _: code) if service == "infra" else (lambda _, name: name))
     rules["country"] = [Rule(country.gold, country.words) for country in countries]
     rules |= {kind.name: _named(engine, kind.name) for kind in engine.dataset.declaration.kinds}
+    rules["goods"] = list(_goods(engine))
     return rules
+
+
+def _goods(engine: Engine) -> Iterator[Rule]:
+    """Products by names that have several words or capitals, with the condition of links that they mean."""
+    for name in engine.dataset.names():
+        items = engine.linker.link(name.text).items
+        is_product = name.kind == "company" and name.attribute == "product" and len(items) == 1
+        if not is_product or (name.text.islower() and " " not in name.text):
+            continue
+        links = [leaf.value for leaf in leaves_of(items, engine.linker) if leaf.type == "link" and leaf.hint == "text"]
+        if links:
+            yield Rule(msgspec.to_builtins(replace(links[0], words="")), {key: {"": [name.text]} for key in LANGUAGES})
 
 
 def _forms(texts: list[str]) -> Forms:
