@@ -1,4 +1,4 @@
-"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz [--steps N] [--begin IN.npz --rate R]`.
+"""Train the parser of questions: `python -m tools.train_question_parser OUT.npz [--begin IN.npz ...]`.
 
 Needs PyTorch (`pip install torch`), which nothing else here does. It learns from labelled questions and their
 paraphrases, which ask the same (data/question_paraphrases.jsonl), with the queries of data/question_queries.jsonl, that
@@ -6,7 +6,8 @@ paraphrases, which ask the same (data/question_paraphrases.jsonl), with the quer
 that few people use are made with their questions by `question_generator.forms`, and questions to services that do not
 exist by `question_generator.relations`, so that it reads vocabularies that it has not seen. In some questions a word
 of the vocabulary gives place to a near one that is not known, so that unknown words are read by their vectors.
-With `--begin` the training goes on from weights that were trained before.
+With `--begin` the training goes on from weights that were trained before, or from the mean of several; with `--steps 0`
+that mean is what is written. Weights that were trained on from the same ones with different seeds can be averaged so.
 """
 
 import argparse
@@ -104,9 +105,16 @@ def main() -> int:
     parser.add_argument("out", type=Path)
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--rate", type=float, default=RATE)
-    parser.add_argument("--begin", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--begin", type=Path, nargs="*", default=())
     options = parser.parse_args()
     torch.set_num_threads(1)
+    _write(_train(_pools() if options.steps else [], options), options.out)
+    return 0
+
+
+def _pools() -> list[list[Example]]:
+    """The examples that batches are drawn from, as SHARES says."""
     pools: list[list[Example]] = [[] for _ in SHARES]
     known, said = known_queries(), paraphrases()
     for name in dict.fromkeys(each.partition(":")[0] for each in known):
@@ -131,8 +139,7 @@ def main() -> int:
         f"{[len(pool) for pool in pools]} labelled, paraphrased, formed, tables' and invented questions",
         file=sys.stderr,
     )
-    _write(_train(pools, options), options.out)
-    return 0
+    return pools
 
 
 def _case(text: str, known: KnownQuery) -> Case:
@@ -464,13 +471,14 @@ def _tables() -> dict[str, Any]:
 
 def _train(pools: Sequence[Sequence[Example]], options: argparse.Namespace) -> dict[str, Any]:
     """The average of the last weights."""
-    torch.manual_seed(0)
-    randomly = random.Random(0)  # noqa: S311
-    noise = np.random.default_rng(0)
+    torch.manual_seed(options.seed)
+    randomly = random.Random(options.seed)  # noqa: S311
+    noise = np.random.default_rng(options.seed)
     tables = _tables()
     network = Network()
     if options.begin:
-        network.load_state_dict(_read(options.begin))
+        begun = [_read(file) for file in options.begin]
+        network.load_state_dict({name: sum(each[name] for each in begun) / len(begun) for name in begun[0]})
     averaged = {name: value.clone() for name, value in network.state_dict().items()}
     optimiser = torch.optim.AdamW(network.parameters(), lr=options.rate, weight_decay=0.02)
     batches: list[list[Example]] = []
