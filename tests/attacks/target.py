@@ -30,6 +30,7 @@ FEED = f"/defense{FEED_PATH}?limit=1"
 PAGE_MICROS, CALL_MICROS, DOLLAR = 1_000, 10_000, 1_000_000
 ANSWER_SECONDS = 60.0
 AT_ONCE = 16
+MOST_RETRIES = 5
 
 Json = dict[str, Any]
 
@@ -86,7 +87,10 @@ class Target:
         process: int = 0,
         address: str = "",
     ) -> Answer:
-        """One attempt, on a connection of its own, from an address of its own unless one is given."""
+        """One attempt, on a connection of its own, from an address of its own unless one is given.
+
+        A 503 that says when to send it again, as a server does whose processor is busy, is followed, as clients do.
+        """
         port = self.ports[process % len(self.ports)]
         members = {"Host": f"127.0.0.1:{port}", "X-Forwarded-For": address or new_address(), "Connection": "close"}
         members |= {"Content-Length": str(len(body)), "Content-Type": "application/json"} if body else {}
@@ -94,7 +98,14 @@ class Target:
             f"{method} {path} HTTP/1.1",
             *(f"{name}: {value}" for name, value in (members | dict(headers or {})).items()),
         ]
-        return await self.send_bytes("\r\n".join([*head, "", ""]).encode("utf-8", "surrogateescape") + body, port=port)
+        raw = "\r\n".join([*head, "", ""]).encode("utf-8", "surrogateescape") + body
+        answer = await self.send_bytes(raw, port=port)
+        for _ in range(MOST_RETRIES):
+            if answer.status != 503 or "retry-after" not in answer.headers:
+                break
+            await asyncio.sleep(int(answer.headers["retry-after"]))
+            answer = await self.send_bytes(raw, port=port)
+        return answer
 
     async def send_bytes(self, raw: bytes, *, port: int = 0, seconds: float = ANSWER_SECONDS) -> Answer:
         """One attempt, byte for byte; the first answer to it, status 0 if there is none after so long."""
