@@ -32,6 +32,13 @@ HOUR = timedelta(hours=1)
         ("on Nov 14th", MIDNIGHT - DAY, MIDNIGHT),
         ("2020-11-14", MIDNIGHT - DAY, MIDNIGHT),
         ("on Saturday", MIDNIGHT - DAY, MIDNIGHT),
+        ("on the 14th?", MIDNIGHT - DAY, MIDNIGHT),
+        ("on the fourteenth of November", MIDNIGHT - DAY, MIDNIGHT),
+        ("since the fourteenth", MIDNIGHT - DAY, None),
+        ("before 9 am today", None, MIDNIGHT + 9 * HOUR),
+        ("since eight this morning", MIDNIGHT + 8 * HOUR, None),
+        ("after 9 am on 14 November", MIDNIGHT - DAY + 9 * HOUR, None),
+        ("between 8 and 10 this morning", MIDNIGHT + 8 * HOUR, MIDNIGHT + 10 * HOUR),
     ],
 )
 def test_times_are_read_from_the_end_of_the_data(text, since, until):
@@ -44,6 +51,11 @@ def test_times_are_read_from_the_end_of_the_data(text, since, until):
 )
 def test_time_that_the_data_does_not_cover_is_outside(text):
     assert [phrase.outside for phrase in find_times(fold(text), NOW, 48)] == [True]
+
+
+@pytest.mark.parametrize("text", ["the 14th most significant event", "from two countries", "the second of the three"])
+def test_number_is_no_time(text):
+    assert find_times(fold(text), NOW, 48) == []
 
 
 def test_whole_window_is_no_condition():

@@ -52,6 +52,7 @@ MOST_IDS = 1_000
 SUGGESTIONS = 2
 # A plan at least as likely (logarithm) that finds something makes an answer that there is nothing doubtful.
 DOUBTED = -2.5
+MIDNIGHT = "T00:00"
 
 
 class Answer(Struct, frozen=True):
@@ -94,7 +95,7 @@ class Engine:
         return Question(text, self.linker, self.dataset.now, self.dataset.hours, before, self._is_sound)
 
     def _is_sound(self, query: Query) -> bool:
-        """Whether every row that a query of the parser names is of the kind that it asks for, and no time a number."""
+        """Whether all rows that a query names are of the kind that it asks for, and its times are those of the data."""
         tests = ((rows.kind, test) for rows in rows_in(query) for test in every_test(rows.where))
         return all(self._can_have(kind, test, value) for kind, test in tests for value in test.values)
 
@@ -102,7 +103,9 @@ class Engine:
         if test.attribute == "id" and test.comparison == "is":
             return self.tables.place_of(kind, str(value)) is not None
         attribute = self.linker.attribute_named(kind, test.attribute)
-        return attribute is None or attribute.type != "time" or isinstance(value, str)
+        if attribute is None or attribute.type != "time":
+            return True
+        return isinstance(value, str) and (MIDNIGHT in value or not self.tables.are_days(kind, test.attribute))
 
     def answer(self, text: str, before: Query | None = None) -> Answer:
         """The answer to a question, after the conversation's previous query."""

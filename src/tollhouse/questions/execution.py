@@ -42,6 +42,7 @@ Places: TypeAlias = NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.float64]
 
 _WORD = re.compile(r"\w+")
+DAY_SECONDS = 86_400
 # A superlative names this many equals at most.
 MOST_EQUALS = 25
 # Of more rows than these, only so many are brought into an order.
@@ -125,6 +126,7 @@ class Tables:
         self._links: dict[str, _Links] = {}
         self._words: dict[str, dict[str, Places]] = {}
         self._places: dict[str, dict[str, int]] = {}
+        self._are_days: dict[tuple[str, str], bool] = {}
         self._amounts: dict[tuple[str, str], Numbers] = {}
         self._tests: dict[tuple[str, Test], Mask] = {}
 
@@ -190,6 +192,13 @@ class Tables:
         if at not in self._amounts:
             self._amounts[at] = self._as_amounts(kind, attribute)
         return self._amounts[at]
+
+    def are_days(self, kind: str, attribute: str) -> bool:
+        """Whether all times of an attribute are days, without an hour."""
+        at = kind, attribute
+        if at not in self._are_days:
+            self._are_days[at] = not np.any(self.column(kind, attribute).number % DAY_SECONDS)
+        return self._are_days[at]
 
     def _as_amounts(self, kind: str, attribute: str) -> Numbers:
         column = self.column(kind, attribute)

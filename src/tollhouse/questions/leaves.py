@@ -7,7 +7,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from tollhouse.questions.conditions import all_of, range_test
-from tollhouse.questions.linking import Item, Linker, Meaning
+from tollhouse.questions.linking import ORDINAL_ENDINGS, Item, Linker, Meaning
 from tollhouse.questions.query import (
     AllOf,
     Among,
@@ -243,7 +243,7 @@ def _numbers(items: Sequence[Item], place: int, value: float, linker: Linker) ->
 
 def _is_ordinal(items: Sequence[Item], place: int) -> bool:
     following = items[place + 1] if place + 1 < len(items) else None
-    return following is not None and following.glued and following.text.lower() in {"st", "nd", "rd", "th"}
+    return following is not None and following.glued and following.text.lower() in ORDINAL_ENDINGS
 
 
 def _counting(noun: str, linker: Linker) -> Iterator[str]:

@@ -654,7 +654,12 @@ def _plain(token: Token) -> tuple[Meaning, ...]:
         return (Meaning("ordinal", value=ordinal),)
     if (code := currency(token.folded)) is not None:
         return (Meaning("mark", "currency", value=code),)
-    return (Meaning("unknown", token.folded),) if token.is_word else (Meaning("mark", token.folded),)
+    is_ending = token.glued and token.text.lower() in ORDINAL_ENDINGS
+    return (Meaning("unknown", token.folded),) if token.is_word and not is_ending else (Meaning("mark", token.folded),)
+
+
+ORDINAL_ENDINGS = frozenset({"st", "nd", "rd", "th", "º", "ª"})
+"""What makes a number before it an ordinal one."""
 
 
 @cache

@@ -30,6 +30,7 @@ from tollhouse.questions.query import (
     Groups,
     List,
     Not,
+    Open,
     Query,
     Reading,
     Refusal,
@@ -335,7 +336,24 @@ def _fits(query: Query, linker: Linker) -> bool:
         all(_has(linker, kind, name) for name in needed)
         and all(name == "id" or linker.attribute_named(kind, name) is not None for name in shown)
         and all(_is_of(linker, rows.kind, rows.where) for rows in every)
+        and (isinstance(query, Open) or all(_can_hold(linker, rows) for rows in every))
     )
+
+
+def _can_hold(linker: Linker, rows: Rows) -> bool:
+    """Whether its conditions can all hold: a row has one value of most attributes, and lies in one range."""
+    values: dict[str, set[Any]] = {}
+    least: dict[str, Any] = {}
+    most: dict[str, Any] = {}
+    for test in (part for part in rows.parts if isinstance(part, Test) and part.values and not part.of_row):
+        attribute, name, first = linker.attribute_named(rows.kind, test.attribute), test.attribute, test.values[0]
+        if test.comparison == "is" and (name == "id" or (attribute is not None and not attribute.several)):
+            values[name] = values.get(name, set(test.values)) & set(test.values)
+        elif test.comparison in ("above", "at_least"):
+            least[name] = max(least.get(name, first), first)
+        elif test.comparison in ("below", "at_most"):
+            most[name] = min(most.get(name, first), first)
+    return all(values.values()) and all(least[name] <= most[name] for name in least.keys() & most.keys())
 
 
 def _is_of(linker: Linker, kind: str, condition: Condition) -> bool:

@@ -40,11 +40,27 @@ _LEAD = (
     r"(?:(?:in|within|over|during|for|on|from|at|of|am|im|wahrend|en|durante|el|la|los|las|pendant|au cours des|les|ces"
     r"|le) )*(?:the |den |der |las |los |les |ces |these )?"
 )
+_HOURS = {word: number for word, number in language_data()["numbers"].items() if 1 <= number <= 12}
+_HOUR = rf"(?:{'|'.join(_HOURS)})(?=\s?(?:am|pm|a\.m|p\.m|o'clock|uhr|in the|this|today|yesterday|heute|gestern)\b)"
 _CLOCK = (
-    r"(?:um |las |la )?(?P<{0}h>[01]?\d|2[0-4])(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?"
+    r"(?:um |las |la )?(?P<{0}h>[01]?\d|2[0-4]|HOUR)(?:(?::|h)(?P<{0}m>\d{{2}}))?\s?"
     r"(?P<{0}half>am|pm|a\.m\.?|p\.m\.?|h|o'clock|uhr|heures|utc|gmt|horas)?(?:\s?(?:utc|gmt))?"
     r"(?![\d./-]|\s?(?:\d|%))"
-)
+).replace("HOUR", _HOUR)
+_TENS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth")
+_DAYS = {
+    word: number
+    for number, word in enumerate(
+        (
+            *_TENS, "tenth", "eleventh", "twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth",
+            "eighteenth", "nineteenth", "twentieth", *(f"twenty-{word}" for word in _TENS), "thirtieth", "thirty-first",
+        ),
+        1,
+    )
+}  # fmt: skip
+_DAY = r"(?:\d{1,2}|" + "|".join(sorted(_DAYS, key=len, reverse=True)) + ")"
+# What can follow a day that is said without its month: not a superlative, nor what it counts.
+_DAY_ENDS = r"(?= ?(?:[,;:.!?)]|$)| (?:and|or|to|until|than|of the month|compared|versus|vs|alone|only)\b)"
 _ARTICLE = "(?: the| el| le| dem| den| der)?(?: year| jahre?| ano| annee)?"
 _SINCE = (
     r"(?:since|after|from|later than|nach|seit|ab|desde|despues de|depuis|apres|a partir de|posterior(?:es)? a"
@@ -57,11 +73,15 @@ _UNTIL = (
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
 _DATE = (
-    r"(?:(?P<{0}iso>\d{{4}}-\d{{2}}-\d{{2}})"
-    r"|(?P<{0}d>\d{{1,2}})(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<{0}mon>MONTH)(?:,?(?: de)? (?P<{0}y>\d{{4}}))?"
-    r"|(?P<{0}mon2>MONTH) (?P<{0}d2>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<{0}y2>\d{{4}}))?"
-    r"|(?P<{0}d3>\d{{1,2}})[./](?P<{0}m3>\d{{1,2}})[./](?P<{0}y3>\d{{4}}))"
-).replace("MONTH", _MONTH)
+    (
+        r"(?:(?P<{0}iso>\d{{4}}-\d{{2}}-\d{{2}})"
+        r"|(?P<{0}d>DAY)(?:st|nd|rd|th|er|\.)?(?: of| de)? (?P<{0}mon>MONTH)(?:,?(?: de)? (?P<{0}y>\d{{4}}))?"
+        r"|(?P<{0}mon2>MONTH)(?: the)? (?P<{0}d2>DAY)(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<{0}y2>\d{{4}}))?"
+        r"|(?P<{0}d3>\d{{1,2}})[./](?P<{0}m3>\d{{1,2}})[./](?P<{0}y3>\d{{4}}))"
+    )
+    .replace("MONTH", _MONTH)
+    .replace("DAY", _DAY.replace("{", "{{").replace("}", "}}"))
+)
 _WEEKDAYS = {
     form: number
     for number, names in enumerate(
@@ -120,7 +140,24 @@ def find_times(
                 since = hours if earliest is None or now is None or not _is_dated(span) else _hours_since(earliest, now)
                 outside = not whole and _is_outside(span, now, since, within=within)
                 result.append(TimePhrase(match.start(), match.end(), *((None, None) if whole else span), outside))
-    return sorted(_on_day(result), key=lambda phrase: phrase.start)
+    return _joined(sorted(_on_day(result), key=lambda phrase: phrase.start), folded)
+
+
+def _joined(times: list[TimePhrase], folded: str) -> list[TimePhrase]:
+    """The times without the day, or part of a day, beside an hour of it: "before 9 am today"."""
+    result = times[:1]
+    for then in times[1:]:
+        last = result[-1]
+        hour, day = (then, last) if _is_dated((last.since, last.until)) else (last, then)
+        is_of = all(
+            day.since and day.until and day.since <= end <= day.until for end in (hour.since, hour.until) if end
+        )
+        if is_of and not folded[last.end : then.start].strip(" ,"):
+            outside = last.outside or then.outside
+            result[-1] = TimePhrase(last.start, then.end, hour.since, hour.until, outside)
+        else:
+            result.append(then)
+    return result
 
 
 def _on_day(times: list[TimePhrase]) -> list[TimePhrase]:
@@ -209,7 +246,8 @@ def _whole_day(moment: datetime) -> Range:
 
 def _clock(match: re.Match[str], prefix: str, now: datetime) -> datetime:
     """The last time before now that a clock showed this."""
-    hour, half = int(match[f"{prefix}h"]), match[f"{prefix}half"] or ""
+    said, half = match[f"{prefix}h"], match[f"{prefix}half"] or ""
+    hour = _HOURS[said] if said in _HOURS else int(said)
     if half.startswith("p") and hour < 12:
         hour += 12
     if half.startswith("a") and hour == 12:
@@ -226,7 +264,7 @@ def _date(match: re.Match[str], prefix: str, now: datetime | None) -> datetime:
         day, month, year = (int(match[f"{prefix}{part}3"]) for part in ("d", "m", "y"))
         return datetime(year, month, day, tzinfo=UTC)
     month = _MONTHS[(match[f"{prefix}mon"] or match[f"{prefix}mon2"]).rstrip(".")]
-    day = int(match[f"{prefix}d"] or match[f"{prefix}d2"])
+    day = _day_of_month(match[f"{prefix}d"] or match[f"{prefix}d2"])
     stated = match[f"{prefix}y"] or match[f"{prefix}y2"]
     if stated is None and now is None:
         raise ValueError("a date without a year")
@@ -235,6 +273,20 @@ def _date(match: re.Match[str], prefix: str, now: datetime | None) -> datetime:
     if not stated and now and moment > now + timedelta(days=31):
         moment = moment.replace(year=year - 1)
     return moment
+
+
+def _day_of_month(text: str) -> int:
+    return _DAYS.get(text) or int(text)
+
+
+def _last_such_day(match: re.Match[str], now: datetime | None) -> Range | None:
+    """The last day before the end of the data with this number: "on the 14th"."""
+    if now is None:
+        return None
+    day = _day_of_month(match["d"])
+    start, end = _whole_day(next(at for back in range(62) if (at := now - timedelta(days=back)).day == day))
+    assert start is not None and end is not None  # noqa: PT018
+    return _led(match["lead"], start, end)
 
 
 def _day(match: re.Match[str], now: datetime | None) -> Range | None:
@@ -353,6 +405,10 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
     (_compile(rf"(?:vor|hace|il y a) (?P<n>{_NUMBER}) {_UNIT}"), _before_now),
     (_compile(rf"{_BETWEEN}(?: the)? {_DATE.format('a')} {_AND}(?: the)? {_DATE.format('b')}"), _days),
     (_compile(rf"(?:(?:on|am|el|le) )?(?:the )?{_LED}{_DATE.format('a')}"), _day),
+    (
+        _compile(rf"(?:on )?{_LED}the (?P<d>{_DAY})(?:(?<=\d)(?:st|nd|rd|th))?{_DAY_ENDS}(?<![ \d]\d)(?<!\d\d)"),
+        _last_such_day,
+    ),
     (_compile(rf"(?:on |am |el |le |last )*{_LED}(?P<weekday>{'|'.join(_WEEKDAYS)})s?\b"), _weekday),
     (_compile(rf"{_LED}(?P<part>{'|'.join(_PARTS)})\b"), _part),
     (_compile(rf"{_LED}(?:midnight|noon|midday|mitternacht|mittag|medianoche|mediodia|minuit|midi)\b"), _half_day),
