@@ -47,7 +47,7 @@ WIDTH, INNER, BLOCKS = 160, 320, 2
 # Shares of labelled, paraphrased and formed questions in a batch, of the first two to tables, and of invented ones.
 SHARES = (0.34, 0.25, 0.11, 0.14, 0.16)
 # So many questions of forms are made for each service, and to invented ones.
-FORMED, INVENTED = 2_800, 12_000
+FORMED, INVENTED = 3_600, 12_000
 # How often a labelled question to a service is put beside a clause that says nothing.
 LED = 0.12
 # How often a labelled or paraphrased question is repeated with an unknown word, which is so near to the known one.

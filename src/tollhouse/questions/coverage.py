@@ -18,16 +18,16 @@ _CONTENT: tuple[Role, ...] = (
 _MULTIPLIERS = frozenset(language_data()["multipliers"])
 
 
-def unread(items: Sequence[Item], query: Query, linker: Linker, before: Query | None = None) -> tuple[str, ...]:
-    """The words that left no trace in the query; empty where it says all that the question says.
+def unread(items: Sequence[Item], query: Query, linker: Linker, before: Query | None = None) -> list[Item]:
+    """The items that left no trace in the query; empty where it says all that the question says.
 
     An open question and an operation take their words as they are.
     """
     if isinstance(query, Open):
-        return ()
+        return []
     known = _Parts(query, linker, items)
     lost = [item for item in items if not known.has(item)]
-    return tuple(item.text for item in lost) if before is None else tuple(item.text for item in lost if _is_new(item))
+    return lost if before is None else [item for item in lost if _is_new(item)]
 
 
 def _is_new(item: Item) -> bool:

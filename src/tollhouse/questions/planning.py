@@ -238,8 +238,10 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         unused = [item for item in _unused(plan, linked) if item not in aside]
         names = sum(_can_be_name(item, linked) for item in unused)
         said = [item for item in linked.items if item not in aside]
-        lost = len(unread(said, query, linker, before)) + _forgotten(linked.items, query, before)
-        score = plan.score - LOST * lost - UNKNOWN_NAME * names
+        lost = unread(said, query, linker, before)
+        numbers = sum(item.find("number") is not None for item in lost)
+        forgotten = len(lost) - numbers + _forgotten(linked.items, query, before)
+        score = plan.score - LOST * forgotten - UNKNOWN_NAME * (names + numbers)
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
 
 
