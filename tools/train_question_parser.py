@@ -32,7 +32,7 @@ from tollhouse.questions.answering import Engine
 from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.linking import Item
 from tollhouse.questions.normalise import language_of, tokenise
-from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS
+from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS, read_weights
 from tollhouse.questions.parser_input import FEATURES, UNKNOWN, VALUE, ParserInput, letters, parser_input
 from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, encode, following, key
 from tollhouse.questions.query import Query, Refusal
@@ -60,6 +60,8 @@ FORGOTTEN, INSERTED = 0.12, 0.05
 # How often a name or a value of the data is hidden.
 HIDDEN = 0.7
 MOST_PLACES, MOST_STEPS, MOST_FEATURES = 96, 64, 16
+# What a name that is new to the grammar begins with.
+LEAST_BIAS = 3.0
 _SYMBOLS = list(GRAMMAR)
 _TYPES = ("kind", "condition", "link", "attribute", "relation", "operation", "number", "word", "order")
 
@@ -508,14 +510,10 @@ def _train(pools: Sequence[Sequence[Example]], options: argparse.Namespace) -> d
 
 
 def _read(weights: Path) -> dict[str, Any]:
-    """The weights that `_write` wrote."""
-    with np.load(weights) as stored:
-        arrays = {name: stored[name].astype(np.float32) for name in stored.files if name not in ("names", "symbols")}
-    return {
-        name: torch.from_numpy(array * arrays[f"{name}|scale"][:, None] if f"{name}|scale" in arrays else array)
-        for name, array in arrays.items()
-        if not name.endswith("|scale")
-    }
+    """The weights that `_write` wrote; those of names that the grammar did not have then can be learned."""
+    arrays = read_weights(weights)
+    arrays["outn.bias"] = np.maximum(arrays["outn.bias"], -LEAST_BIAS)
+    return {name: torch.from_numpy(np.array(array, np.float32)) for name, array in arrays.items()}
 
 
 def _write(weights: Mapping[str, Any], out: Path) -> None:

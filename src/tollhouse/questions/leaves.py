@@ -221,10 +221,8 @@ def _times(attribute: Attribute, meaning: Meaning, item: Item, place: int) -> It
 def _numbers(items: Sequence[Item], place: int, value: float, linker: Linker) -> Iterator[Leaf]:
     """The number as it stands, and in the units of the attributes that words beside it name."""
     yield Leaf("number", value, place, "ordinal" if _is_ordinal(items, place) else "")
-    if value.is_integer() and value > 0:
-        # "The third" is the first after two; groups of more than ten rows have at least eleven.
+    if _is_ordinal(items, place):
         yield Leaf("number", value - 1, place, "before")
-        yield Leaf("number", value + 1, place, "next")
     factors = {
         float(meaning.value)
         for item in items[max(0, place - 1) : place + 3]

@@ -8,6 +8,7 @@ grammar or a leaf of the question. Only tokens that the grammar allows are consi
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -351,8 +352,13 @@ def _logsum(scores: Array) -> np.float32:
 @cache
 def question_parser() -> QuestionParser:
     """The parser that comes with the package, read once."""
-    path = resources.files("tollhouse.questions") / "data" / "question_parser.npz"
-    with resources.as_file(path) as file, np.load(file) as stored:
+    with resources.as_file(resources.files("tollhouse.questions") / "data" / "question_parser.npz") as file:
+        return QuestionParser(read_weights(file))
+
+
+def read_weights(file: Path) -> dict[str, Array]:
+    """The weights of a file by name, as those of the present grammar."""
+    with np.load(file) as stored:
         scales = {name.removesuffix("|scale"): stored[name] for name in stored.files if name.endswith("|scale")}
         weights = {
             name: stored[name].astype(np.float32) * (scales[name][:, None] if name in scales else np.float32(1))
@@ -360,7 +366,7 @@ def question_parser() -> QuestionParser:
             if not name.endswith("|scale") and name not in ("names", "symbols")
         }
         known = {part: stored[part].tolist() for part in ("names", "symbols")}
-    return QuestionParser(_as_now(weights, **known))
+    return _as_now(weights, **known)
 
 
 def _as_now(weights: dict[str, Array], names: list[str], symbols: list[str]) -> dict[str, Array]:

@@ -58,6 +58,13 @@ _BOUNDS = _OTHERS[2:]
 # How attributes are computed: "minus" and "ratio" of two, "in_units" of a number, "of_total" in percent.
 _COMPUTED = {"minus": "-", "ratio": "/", "in_units": "/", "of_total": "%"}
 
+# How many rows: what bounds them, and by how much the number of the question differs from the bound.
+_LIMITS: dict[str, tuple[str, int]] = {
+    "at_least": ("at_least", 0),
+    "at_most": ("at_most", 0),
+    "more_than": ("at_least", 1),
+    "fewer_than": ("at_most", -1),
+}
 _CONDITIONS: dict[str, tuple[str, ...]] = {
     "@condition": (),
     "in": ("points",),
@@ -102,7 +109,7 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
         "mean": ("options",),
         "without": ("rows", "options"),
         "also": ("rows", "options"),
-        **dict.fromkeys(("limit", "skip", "at_least", "at_most"), ("@number", "options")),
+        **dict.fromkeys(("limit", "skip", *_LIMITS), ("@number", "options")),
         **dict.fromkeys(_BOUNDS, ("rows", "options")),
     },
     "flags": {
@@ -120,7 +127,7 @@ GRAMMAR: dict[str, dict[str, tuple[str, ...]]] = {
         "direct": (),
         "transitive": (),
         "each": (),
-        **dict.fromkeys(("at_least", "at_most"), ("@number", "reach")),
+        **dict.fromkeys(_LIMITS, ("@number", "reach")),
     },
     "links": {"end": (), "@link": ("links",), "contains": ("@attribute", "words", "links")},
     "order": {
@@ -276,8 +283,9 @@ class Realiser:
         while (name := self._name()) != "end":
             if name in ("limit", "skip"):
                 options[name] = int(self._leaf().value)
-            elif name in ("at_least", "at_most"):
-                options[name] = self._leaf().value
+            elif name in _LIMITS:
+                bound, step = _LIMITS[name]
+                options[bound] = self._leaf().value + step
             elif name == "text":
                 options["words"] = self._words()
             elif name in _OTHERS:
@@ -380,8 +388,9 @@ class Realiser:
     def _related(self) -> Condition:
         (relation, outgoing), reach = self._leaf().value, self._name()
         bounds: dict[str, Any] = {}
-        while reach in ("at_least", "at_most"):
-            bounds[reach] = int(self._leaf().value)
+        while reach in _LIMITS:
+            bound, step = _LIMITS[reach]
+            bounds[bound] = int(self._leaf().value) + step
             reach = self._name()
         links: list[Test] = []
         while (token := self._next()) != "end":
@@ -514,11 +523,11 @@ class _Encoder:
             yield "ascending"
         if query.counts:
             yield "counts"
-        for name in ("limit", "skip", "at_least", "at_most"):
-            number = getattr(query, name)
-            if number is not None and (number or name != "skip"):
+        for name in ("limit", "skip"):
+            if number := getattr(query, name):
                 yield name
                 yield self._leaf("number", float(number))
+        yield from self._limits(query, is_counted=query.measure.function == "count")
         if query.mean:
             yield "mean"
         for name in _OTHERS:
@@ -526,6 +535,17 @@ class _Encoder:
                 yield name
                 yield from self._rows(rows)
         yield "end"
+
+    def _limits(self, bounded: Groups | Related, *, is_counted: bool) -> Iterator[Token]:
+        """The bounds by the number that the question says: at least eleven is "more than ten" where it says ten."""
+        for bound in ("at_least", "at_most"):
+            if (number := getattr(bounded, bound)) is None:
+                continue
+            names = {name: float(number - step) for name, (of, step) in _LIMITS.items() if of == bound}
+            said = [name for name, at in names.items() if (leaf := self._leaves.get(("number", at))) and leaf.item >= 0]
+            name = said[0] if said and (is_counted or said[0] == bound) else bound
+            yield name
+            yield self._leaf("number", names[name])
 
     def _words(self, words: Sequence[str]) -> Iterator[Token]:
         for word in words:
@@ -569,7 +589,7 @@ class _Encoder:
             else:
                 yield from self._condition(parts.pop(0))
 
-    def _condition(self, condition: Condition) -> Iterator[Token]:  # noqa: C901, PLR0912
+    def _condition(self, condition: Condition) -> Iterator[Token]:
         leaf = self._leaves.get(("condition", key(condition)))
         if leaf is not None:
             yield leaf
@@ -589,10 +609,7 @@ class _Encoder:
         else:
             yield "related"
             yield self._leaf("relation", (condition.relation, condition.outgoing))
-            for name in ("at_least", "at_most"):
-                if (bound := getattr(condition, name)) is not None:
-                    yield name
-                    yield self._leaf("number", float(bound))
+            yield from self._limits(condition, is_counted=True)
             yield "transitive" if condition.transitive else "each" if condition.every else "direct"
             for test in condition.link:
                 link = self._leaves.get(("link", key(test)))
