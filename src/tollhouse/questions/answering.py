@@ -339,7 +339,11 @@ class _Writer:
         query = self._result.query
         if isinstance(query, Compare) and query.measure == COUNT and all(rows.is_named for rows in query.sides):
             return np.concatenate([side.places for side in self._result.sides])
-        return self._result.places
+        return self._result.places[:0] if self._has_no_groups() else self._result.places
+
+    def _has_no_groups(self) -> bool:
+        """Whether no group is within the bounds of a query for groups."""
+        return isinstance(self._result.query, Groups) and not self._result.sides
 
     def _value(self) -> float | None:
         """The number asked for; of one row's attribute, that; of a row that is only named, its most important one."""
@@ -375,7 +379,7 @@ class _Writer:
                 for test in _tests(rows.where)
                 if side.value == best and test not in shared
             )
-        if result.sides:
+        if result.sides or self._has_no_groups():
             return tuple(side.name for side in result.sides if side.name)
         rows = self._dataset.rows(result.kind) if len(result.places) else ()
         return tuple(self._dataset.label(result.kind, rows[place]) for place in result.places[:MOST_IDS])

@@ -9,7 +9,7 @@ from msgspec import Struct
 from tollhouse.questions.leaves import years_of
 from tollhouse.questions.linking import Item, Linker, Meaning, Role
 from tollhouse.questions.normalise import language_data
-from tollhouse.questions.query import ALL, COUNT, Call, Groups, Open, Order, Query, Related, Rows, Test, operands
+from tollhouse.questions.query import ALL, COUNT, Call, Groups, Not, Open, Order, Query, Related, Rows, Test, operands
 
 _CONTENT: tuple[Role, ...] = (
     *("kind", "attribute", "value", "range", "extreme", "unit", "verb", "party", "operation", "number", "ordinal"),
@@ -45,6 +45,9 @@ class _Parts:
         self._said = {meaning.name for meaning in kinds if meaning is not None}
         every = list(nodes(query))
         self._tests = [node for node in every if isinstance(node, Test)]
+        # "Cheaper than X" is below it.
+        compared = ((test.attribute, test.comparison in ("above", "at_least")) for test in self._tests if test.of_row)
+        self._compared = {} if any(isinstance(node, Not) for node in every) else dict(compared)
         self._values = {(test.attribute, _folded(value)) for test in self._tests for value in test.values}
         self._values |= {("id", test.of_row) for test in self._tests}
         self._kinds = {node.kind for node in every if isinstance(node, Rows)}
@@ -99,7 +102,8 @@ class _Parts:
             is_any = self._linker.is_text(meaning) or isinstance(meaning.value, bool)
             return (name, _folded(meaning.value)) in self._values or (name in self._attributes and is_any)
         if role in {"range", "extreme", "unit"}:
-            return name in self._attributes
+            is_turned = role == "extreme" and self._compared.get(name, bool(meaning.value)) != bool(meaning.value)
+            return name in self._attributes and not is_turned
         if role in {"verb", "party", "stranded"}:
             relation = self._linker.relations[meaning.relation]
             is_grouped = isinstance(self._query, Groups) and not self._kinds.isdisjoint(

@@ -14,7 +14,7 @@ MOST_TOKENS = 300
 
 _CURRENCIES = {"$": "usd", "€": "eur", "£": "gbp", "¥": "jpy"}
 _TOKEN = re.compile(
-    r"(?P<number>\d+(?:[.,]\d{3})*(?:[.,]\d+)?(?![\d])|\d+)"
+    r"(?P<number>\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?![\d.,])|\d+(?:[.,]\d{3})*(?:[.,]\d+)?(?![\d])|\d+)"
     r"|(?P<word>x(?=\d)(?<=\dx)|[^\W\d_](?:[^\W_]|(?<=[^\W_])\.(?=[^\W_]\.))*)"
     r"|(?P<mark>['’]|<=|>=|[-–—$€£¥%&+/,;:.?!()\"“”„«»<>=~#×≤≥])"  # noqa: RUF001
 )
@@ -112,7 +112,8 @@ def currency(mark: str) -> str | None:
 
 
 def _number(digits: str) -> float:
-    """1,000 and 1.000 are a thousand; 1.5 and 1,5 one and a half."""
+    """1,000, 1.000 and 1 000 are a thousand; 1.5 and 1,5 one and a half."""
+    digits = "".join(digits.split())
     parts = re.split(r"[.,]", digits)
     if len(parts) == 1:
         return float(digits)

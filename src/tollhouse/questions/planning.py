@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tollhouse.questions.coverage import nodes, unread
 from tollhouse.questions.declined import REASONS
-from tollhouse.questions.leaves import IMPLIED, Leaf
+from tollhouse.questions.leaves import IMPLIED, Leaf, years_of
 from tollhouse.questions.linking import Item, Linked, Linker
 from tollhouse.questions.normalise import LANGUAGES, MOST_TOKENS, language_data, tokenise
 from tollhouse.questions.parser import Plan, question_parser
@@ -115,7 +115,8 @@ def read_question(question: Question) -> Reading | Refusal:
         stands_alone = alone and alone[0].score >= LEAST_GUESSED and not _points_back(alone[0].linked.items)
         outcomes = alone if stands_alone else outcomes
     linked = outcomes[0].linked if outcomes else question.linked(())
-    outside = [item.text for item in linked.items if (time := item.find("time")) is not None and time.value.outside]
+    made = outcomes[0].made if outcomes else None
+    outside = [item.text for item in linked.items if _is_outside(item, made)]
     if not outcomes or not outcomes[0].is_likely:
         return Refusal("outside_time", tuple(outside)) if outside else _unread(linked)
     best = outcomes[0]
@@ -126,6 +127,16 @@ def read_question(question: Question) -> Reading | Refusal:
     if _is_ambiguous(best, outcomes[1:]):
         return Refusal("ambiguous", tuple(typed for typed, _ in linked.corrected))
     return best.made
+
+
+def _is_outside(item: Item, made: Reading | Refusal | None) -> bool:
+    """Whether an item is a time that the data does not cover, and no year that a query compares numbers with."""
+    time = item.find("time")
+    if time is None or not time.value.outside:
+        return False
+    tests = (node for node in nodes(made.query) if isinstance(node, Test)) if isinstance(made, Reading) else ()
+    numbers = {value for test in tests for value in test.values if not isinstance(value, str)}
+    return numbers.isdisjoint(years_of(time.value))
 
 
 def _likely(question: Question) -> list[Outcome]:
@@ -239,9 +250,9 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         names = sum(_can_be_name(item, linked) for item in unused)
         said = [item for item in linked.items if item not in aside]
         lost = unread(said, query, linker, before)
-        numbers = sum(item.find("number") is not None for item in lost)
-        forgotten = len(lost) - numbers + _forgotten(linked.items, query, before)
-        score = plan.score - LOST * forgotten - UNKNOWN_NAME * (names + numbers)
+        vital = sum(item.find("number", "transitive") is not None for item in lost)
+        forgotten = len(lost) - vital + _forgotten(linked.items, query, before)
+        score = plan.score - LOST * forgotten - UNKNOWN_NAME * (names + vital)
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
 
 

@@ -414,7 +414,10 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
     (_compile(rf"{_LED}(?:midnight|noon|midday|mitternacht|mittag|medianoche|mediodia|minuit|midi)\b"), _half_day),
     (_compile(rf"{_BETWEEN} {_CLOCK.format('a')} {_AND} {_CLOCK.format('b')}"), _between_clocks),
     (_compile(rf"{_BETWEEN} (?P<y>1\d{{3}}|20\d\d) {_AND} (?P<y2>1\d{{3}}|20\d\d)\b"), _years),
-    (_compile(rf"(?P<lead>(?:in|of|during|dated|im jahr|en|the year|year|{_SINCE}|{_UNTIL}) ){_YEAR}"), _years),
+    (
+        _compile(rf"(?P<lead>(?:in|of|during|dated|im jahr|aus|von|en|the year|year|{_SINCE}|{_UNTIL}) ){_YEAR}"),
+        _years,
+    ),
     (_compile(rf"{_SINCE} {_CLOCK.format('a')}"), _since_clock),
     (_compile(rf"{_UNTIL} {_CLOCK.format('a')}"), _until_clock),
     (
@@ -432,6 +435,7 @@ _READERS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], Any], Range | No
         _compile(rf"(?P<lead>(?:{_SINCE}|{_UNTIL}|in|of|dated) )?(?P<y>(?:19|20)\d\d)-(?P<m>0[1-9]|1[0-2])\b(?!-)"),
         _iso_month,
     ),
+    (_compile(rf"(?P<lead>de ){_YEAR}"), _years),
     (_compile(_WIDE), _wide),
     (_compile(r"tomorrow|next (?:week|month|year|weekend|few)"), _future),
 )

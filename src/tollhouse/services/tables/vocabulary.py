@@ -31,6 +31,7 @@ _TYPES: dict[tables.Kind, AttributeType] = {
 }  # fmt: skip
 # Units stand behind a label in brackets ("Area (km²)") or at the end of a name ("area_km").
 _UNIT = re.compile(r"\s*[(\[]([^)\]]{1,12})[)\]]\s*$")
+_PER = re.compile(r"\s(?:per|pro|je|por|par)\s.*$")
 _MARKS = re.compile(r"[?!:*#]+$")
 # Words for a title that say nothing of what has it, in the languages of questions.
 _TITLES = frozenset(("title", "name", "label", "titel", "titulo", "título", "nombre", "titre", "nom", "bezeichnung"))
@@ -202,9 +203,9 @@ def _measured(field: tables.Field, words: set[str], unit: str, *, preferred: boo
 
 
 def _without_unit(noun: str) -> str:
-    """A column's noun without the unit at its end: "height m"."""
-    *words, last = noun.split() or [""]
-    return " ".join(words) if words and last in table_words().units else noun
+    """A column's noun without the unit at its end, and what it is measured by: "height m", "price per 100 g"."""
+    *words, last = _PER.sub("", noun).split() or [""]
+    return " ".join(words) if words and last in table_words().units else " ".join([*words, last])
 
 
 def _unit(written: str, name: str) -> str:
