@@ -1,7 +1,8 @@
 """What many keys cost: keyed calls over HTTP with 10,000 different keys, against the same calls with one key.
 
 Goal: 10,000 keys cost at most 1.3 times one, in requests a second and in the server's processor time for each. With
-`--shared` the server has PostgreSQL and Redis instead of SQLite, with `--workers` more processes.
+`--shared` the server has PostgreSQL and Redis instead of SQLite, with `--workers` more processes. Each worker looks up
+every key once, which two workers have done after about five rounds: `--warm-up` rounds come before those measured.
 """
 
 import argparse
@@ -126,7 +127,7 @@ async def call(port: int, keys: Sequence[str], body_bytes: int) -> KeysLoad:
     return KeysLoad(CALLS, CALLS / taken, waits[CALLS // 2] * 1e3, waits[CALLS * 99 // 100] * 1e3, shed)
 
 
-def measure(folder: Path, *, is_shared: bool, workers: int) -> dict[str, Any]:
+def measure(folder: Path, *, is_shared: bool, workers: int, warm_up: int) -> dict[str, Any]:
     with ExitStack() as stack:
         chosen = stack.enter_context(stores(is_shared=is_shared))
         texts = asyncio.run(make_keys(Settings(data_dir=str(folder / "data"), **chosen), KEYS))
@@ -139,6 +140,8 @@ def measure(folder: Path, *, is_shared: bool, workers: int) -> dict[str, Any]:
         server = stack.enter_context(running(command, folder / "server.log", **environment))
         _, body = first_answer(server, port, PATH, {"Authorization": f"Bearer {texts[0]}"})
         calls_of_one_key(Target(port, PATH, texts[0], len(body)), 2_000)
+        for _ in range(warm_up):
+            load(port, keys, KEYS, len(body))
         loads: dict[int, list[KeysLoad]] = {1: [], KEYS: []}
         costs: dict[int, list[float]] = {1: [], KEYS: []}
         for number in range(ROUNDS):
@@ -160,6 +163,7 @@ def measure(folder: Path, *, is_shared: bool, workers: int) -> dict[str, Any]:
         "workers": workers,
         "calls_a_round": CALLS,
         "rounds": ROUNDS,
+        "warm_up_rounds": warm_up,
         **{
             f"{count}_keys": {
                 "requests_per_second": round(statistics.median(each.per_second for each in loads[count])),
@@ -169,10 +173,11 @@ def measure(folder: Path, *, is_shared: bool, workers: int) -> dict[str, Any]:
             }
             for count in loads
         },
-        "first_calls_of_every_key_ratio": round(ratios[0], 3),
+        "first_round_ratio": round(ratios[0], 3),
         "ratio": round(statistics.median(ratios), 3),
         "processor_ratio": round(statistics.median(cost_ratios), 3),
         "ratio_by_round": [round(each, 3) for each in ratios],
+        "processor_ratio_by_round": [round(each, 3) for each in cost_ratios],
         "is_met": statistics.median(ratios) <= GOAL and statistics.median(cost_ratios) <= GOAL,
     }
 
@@ -181,6 +186,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", action="store_true", help="PostgreSQL and Redis instead of SQLite")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--warm-up", type=int, default=0, metavar="ROUNDS")
     parser.add_argument("--load", nargs=4, metavar=("PORT", "KEYS", "COUNT", "BODY_BYTES"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.load:
@@ -189,7 +195,8 @@ def main() -> None:
         print(msgspec.json.encode(asyncio.run(call(int(port), texts, int(body_bytes)))).decode())
         return
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(measure(Path(folder), is_shared=chosen.shared, workers=chosen.workers), indent=2))
+        report = measure(Path(folder), is_shared=chosen.shared, workers=chosen.workers, warm_up=chosen.warm_up)
+        print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":
