@@ -73,6 +73,8 @@ def day(year, month=1, of=1):
         pytest.param("en enero de 2024", day(2024), day(2024, 2), id="month with the year behind a preposition"),
         pytest.param("after 1 April 2024", day(2024, 4, 2), None, id="after a day: from the next"),
         pytest.param("since 1 April 2024", day(2024, 4), None, id="since a day: from it"),
+        pytest.param("Möbel aus 2023", day(2023), day(2024), id="year behind a German preposition"),
+        pytest.param("coches de 2019", day(2019), day(2020), id="year behind a Spanish preposition"),
         pytest.param("vor dem Jahr 2019", None, day(2019), id="before a year that is called one"),
         pytest.param("anteriores a 2021", None, day(2021), id="before, as an adjective in Spanish"),
         pytest.param("postérieures à 2012", day(2013), None, id="after, as an adjective in French"),
