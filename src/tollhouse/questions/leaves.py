@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, cast
+from weakref import WeakKeyDictionary
 
 from msgspec import Struct
 
@@ -48,10 +49,15 @@ class Leaf(Struct, frozen=True):
 
 def leaves_of(items: Sequence[Item], linker: Linker) -> list[Leaf]:
     """The leaves of a question's items, and those that its service implies."""
-    leaves = dict.fromkeys(_implied(linker))
+    if linker not in _IMPLIED:
+        _IMPLIED[linker] = tuple(_implied(linker))
+    leaves = dict.fromkeys(_IMPLIED[linker])
     for place, item in enumerate(items):
         leaves.update(dict.fromkeys(_of_item(items, place, item, linker)))
     return list(leaves)
+
+
+_IMPLIED: WeakKeyDictionary[Linker, tuple[Leaf, ...]] = WeakKeyDictionary()
 
 
 def _implied(linker: Linker) -> Iterator[Leaf]:
