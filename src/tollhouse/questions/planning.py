@@ -16,7 +16,7 @@ from tollhouse.questions.leaves import IMPLIED, Leaf, years_of
 from tollhouse.questions.linking import Item, Linked, Linker
 from tollhouse.questions.normalise import LANGUAGES, MOST_TOKENS, language_data, tokenise
 from tollhouse.questions.parser import Plan, question_parser
-from tollhouse.questions.parser_input import parser_input
+from tollhouse.questions.parser_input import MOST_ITEMS, parser_input
 from tollhouse.questions.plans import NoPlan, Realiser, key
 from tollhouse.questions.query import (
     EVERYTHING,
@@ -233,7 +233,9 @@ def with_earlier(query: Query, before: Query | None) -> Query:
 
 def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Reading | Refusal]]:
     linker, before = question.linker, question.before
-    if not linked.items or (before is None and linked.items[0].says("and", "but", "those")):
+    if not linked.items or len(linked.items) > MOST_ITEMS:
+        return
+    if before is None and linked.items[0].says("and", "but", "those"):
         return
     for plan in question_parser().plans(parser_input(linked, linker, before)):
         try:
