@@ -249,7 +249,7 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
             continue
         aside = _aside(plan, linked, is_learned=linker.declaration.is_learned)
         unused = [item for item in _unused(plan, linked) if item not in aside]
-        names = sum(_can_be_name(item, linked) for item in unused)
+        names = sum(_can_be_name(item, linked) for item in [*unused, *_respelled(plan, linked)])
         said = [item for item in linked.items if item not in aside]
         lost = unread(said, query, linker, before)
         vital = sum(item.find("number", "transitive") is not None for item in lost)
@@ -328,6 +328,14 @@ def _unused(plan: Plan, linked: Linked) -> list[Item]:
     """The unknown words that a plan does not have."""
     used = {token.item for token in plan.tokens if isinstance(token, Leaf)}
     return [item for place, item in enumerate(linked.items) if item.find("unknown") and place not in used]
+
+
+def _respelled(plan: Plan, linked: Linked) -> Iterator[Item]:
+    """The words that a plan does not have and that were typed otherwise: "groq" is a name, not "grow"."""
+    used = {token.item for token in plan.tokens if isinstance(token, Leaf)}
+    for place, item in enumerate(linked.items):
+        if place not in used and as_typed(item.text, linked.corrected) != item.text:
+            yield item
 
 
 def _fits(query: Query, linker: Linker) -> bool:
