@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tollhouse.questions.conditions import all_of
 from tollhouse.questions.coverage import nodes, unread
 from tollhouse.questions.declined import REASONS
 from tollhouse.questions.leaves import IMPLIED, Leaf, years_of
@@ -26,6 +27,7 @@ from tollhouse.questions.query import (
     Call,
     Compare,
     Condition,
+    Exists,
     Figure,
     Groups,
     List,
@@ -239,12 +241,13 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         return
     for plan in question_parser().plans(parser_input(linked, linker, before)):
         try:
-            query = Realiser(plan.tokens, before).query()
+            realised = Realiser(plan.tokens, before).query()
         except NoPlan:
             continue
-        if isinstance(query, Refusal):
-            yield plan.score, query
+        if isinstance(realised, Refusal):
+            yield plan.score, realised
             continue
+        query = _with_implied(realised, plan, linked)
         if not _is_plausible(query) or not _fits(query, linker) or not question.is_sound(query):
             continue
         aside = _aside(plan, linked, is_learned=linker.declaration.is_learned)
@@ -328,6 +331,22 @@ def _unused(plan: Plan, linked: Linked) -> list[Item]:
     """The unknown words that a plan does not have."""
     used = {token.item for token in plan.tokens if isinstance(token, Leaf)}
     return [item for place, item in enumerate(linked.items) if item.find("unknown") and place not in used]
+
+
+def _with_implied(query: Query, plan: Plan, linked: Linked) -> Query:
+    """The query with what the noun of its only rows implies: novels are fiction."""
+    if not isinstance(query, List | Figure | Exists | Groups):
+        return query
+    others = {token.item for token in plan.tokens if isinstance(token, Leaf) and token.type != "kind"}
+    known = {(test.attribute, test.values) for test in nodes(query) if isinstance(test, Test)}
+    for place, item in enumerate(linked.items):
+        meaning = item.find("kind")
+        if meaning is None or place in others or meaning.name != query.rows.kind:
+            continue
+        tests = [Test(name, "is", (value,), item.text) for name, value in meaning.value or ()]
+        if tests and all((test.attribute, test.values) not in known for test in tests):
+            query = replace(query, rows=replace(query.rows, where=all_of([query.rows.where, *tests])))
+    return query
 
 
 def _respelled(plan: Plan, linked: Linked) -> Iterator[Item]:
