@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tollhouse.questions.leaves import IMPLIED, Leaf
 from tollhouse.questions.parser_input import VALUE, ParserInput
 from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, Token, following, key
+from tollhouse.questions.query import Test
 from tollhouse.vectors import text_vectors
 
 Array = NDArray[np.float32]
@@ -274,7 +275,12 @@ def _best(scores: Array) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=MOST_KNOWN)
 def _meaning(leaf: Leaf) -> Any:
-    return leaf.type, key(leaf.value)
+    """What a leaf means; the forms of a word in the texts, "server" and "servers", are the same."""
+    return (leaf.type, leaf.value.attribute, leaf.item) if _is_text(leaf) else (leaf.type, key(leaf.value))
+
+
+def _is_text(leaf: Leaf) -> bool:
+    return isinstance(leaf.value, Test) and leaf.value.comparison == "contains"
 
 
 class _Groups:
@@ -285,6 +291,8 @@ class _Groups:
         self._ordered = question.ordered
         numbers: dict[Any, int] = {}
         self._group = [numbers.setdefault(_meaning(leaf), place) for place, leaf in enumerate(leaves)]
+        # For each form of a word in the texts the leaf that has all of them, which comes first.
+        self._forms = {place: self._group[place] for place, leaf in enumerate(leaves) if _is_text(leaf)}
         self._fitting: dict[tuple[int, bool], NDArray[np.intp]] = {}
 
     def fitting(self, symbol: int, previous: Token) -> NDArray[np.intp]:
@@ -311,7 +319,7 @@ class _Groups:
             if known is not None:
                 known.score = beam.score + float(np.logaddexp(known.score - beam.score, score))
                 continue
-            token: Token = NAMES[place] if at < 0 else self._leaves[at]
+            token: Token = NAMES[place] if at < 0 else self._leaves[self._forms.get(at, at)]
             symbols = following(beam.symbols, token)
             results[group] = _Beam(beam.score + score, (*beam.tokens, token), symbols, number, place)
         return list(results.values())

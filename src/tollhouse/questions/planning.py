@@ -256,7 +256,7 @@ def _outcomes(linked: Linked, question: Question) -> Iterator[tuple[float, Readi
         said = [item for item in linked.items if item not in aside]
         lost = unread(said, query, linker, before)
         vital = sum(item.find("number", "transitive") is not None for item in lost)
-        forgotten = len(lost) - vital + _forgotten(linked.items, query, before)
+        forgotten = len(lost) - vital + _forgotten(linked.items, query, before) + _invented(plan, linked)
         score = plan.score - LOST * forgotten - UNKNOWN_NAME * (names + vital)
         yield score, _reading(with_earlier(_as_compared(query, linked.items), before), unused, linked)
 
@@ -331,6 +331,14 @@ def _unused(plan: Plan, linked: Linked) -> list[Item]:
     """The unknown words that a plan does not have."""
     used = {token.item for token in plan.tokens if isinstance(token, Leaf)}
     return [item for place, item in enumerate(linked.items) if item.find("unknown") and place not in used]
+
+
+def _invented(plan: Plan, linked: Linked) -> int:
+    """How many conditions no word stands for, beyond the words that the plan does not have, each of which could."""
+    leaves = [token for token in plan.tokens if isinstance(token, Leaf)]
+    used = {leaf.item for leaf in leaves}
+    free = sum(place not in used and not item.find("function", "mark") for place, item in enumerate(linked.items))
+    return max(0, sum(leaf.item == IMPLIED and leaf.type in ("condition", "link") for leaf in leaves) - free)
 
 
 def _with_implied(query: Query, plan: Plan, linked: Linked) -> Query:
