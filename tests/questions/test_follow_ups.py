@@ -93,7 +93,7 @@ def test_groups_are_turned_around():
 
 
 def test_question_that_stands_by_itself_is_its_own():
-    query = after(LIBRARY, "Who taught Paz?", "How many novels are available?")
+    query = after(LIBRARY, "Who taught Paz?", "How many novels are there?")
     assert isinstance(query, Figure)
     assert query.rows.kind == "book"
 

@@ -46,7 +46,7 @@ from tollhouse.questions.spelling import MARGIN, Corrections, as_typed
 from tollhouse.questions.years import with_years
 
 # Logarithms of probability. A plan below LEAST is none; nor is one that leaves out unknown words and is below
-# LEAST_GUESSED, divided by their number. Each
+# LEAST_GUESSED, divided by the cube of their number. Each
 # word of the vocabulary that a plan leaves out costs LOST, each unknown name UNKNOWN_NAME.
 # Chosen on questions that the parser has not learned from: docs/quality.md.
 LEAST, LEAST_GUESSED = -2.0, -0.5
@@ -101,10 +101,14 @@ class Outcome(Struct, frozen=True):
     is_learned: bool
 
     @property
+    def ignored(self) -> int:
+        """How many unknown words are left out."""
+        return len(self.made.ignored) if isinstance(self.made, Reading) else 0
+
+    @property
     def is_likely(self) -> bool:
-        ignored = len(self.made.ignored) if isinstance(self.made, Reading) else 0
         guessed = LEAST_GUESSED if self.is_learned else LEAST_GUESSED_ELSEWHERE
-        return self.score >= (guessed / ignored if ignored else LEAST)
+        return self.score >= (guessed / self.ignored**3 if self.ignored else LEAST)
 
 
 def read_question(question: Question) -> Reading | Refusal:
@@ -142,11 +146,15 @@ def _is_outside(item: Item, made: Reading | Refusal | None) -> bool:
 
 
 def _likely(question: Question) -> list[Outcome]:
-    """The likeliest outcomes; with more words as misspelt ones if only then the first is likely."""
+    """The likeliest outcomes; with more words as misspelt ones if only then one is likely, or leaves out nothing."""
     outcomes = likeliest(question)
-    if outcomes and outcomes[0].is_likely:
+    is_likely = bool(outcomes) and outcomes[0].is_likely
+    if is_likely and not outcomes[0].ignored:
         return outcomes
     widely = likeliest(question, widely=True)
+    whole = [outcome for outcome in widely if outcome.score >= LEAST_GUESSED and not outcome.ignored]
+    if is_likely:
+        return whole or outcomes
     return widely if widely and widely[0].is_likely else outcomes
 
 

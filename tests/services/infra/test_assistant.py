@@ -88,7 +88,7 @@ def _date(edge) -> str:
         ("How many investments are there?", lambda edge: edge.kind == "invests_in"),
         ("How many partnerships are there?", lambda edge: edge.kind == "partners_with"),
         ("number of supplies_equipment edges", lambda edge: edge.kind == "supplies_equipment"),
-        ("How many supply relations are there?", lambda edge: edge.is_supply),
+        ("How many supply links are there?", lambda edge: edge.is_supply),
         ("How many relations does NVIDIA have?", lambda edge: "nvidia" in (edge.source, edge.target)),
         ("How many edges run from TSMC to NVIDIA?", lambda edge: (edge.source, edge.target) == ("tsmc", "nvidia")),
         ("How many relations have a confidence of at least 0.8?", lambda edge: edge.confidence >= 0.8),
