@@ -30,7 +30,9 @@ FEED = f"/defense{FEED_PATH}?limit=1"
 PAGE_MICROS, CALL_MICROS, DOLLAR = 1_000, 10_000, 1_000_000
 ANSWER_SECONDS = 60.0
 AT_ONCE = 16
-MOST_RETRIES = 5
+MOST_RETRIES = 10
+BUSY = {"overloaded", "payment-pending"}
+"""What a server answers that has no time yet; nothing is wrong with what was sent."""
 
 Json = dict[str, Any]
 
@@ -89,7 +91,7 @@ class Target:
     ) -> Answer:
         """One attempt, on a connection of its own, from an address of its own unless one is given.
 
-        A 503 that says when to send it again, as a server does whose processor is busy, is followed, as clients do.
+        Where a busy server says when to send it again, that is done, as clients do; any other 503 is the answer.
         """
         port = self.ports[process % len(self.ports)]
         members = {"Host": f"127.0.0.1:{port}", "X-Forwarded-For": address or new_address(), "Connection": "close"}
@@ -101,7 +103,7 @@ class Target:
         raw = "\r\n".join([*head, "", ""]).encode("utf-8", "surrogateescape") + body
         answer = await self.send_bytes(raw, port=port)
         for _ in range(MOST_RETRIES):
-            if answer.status != 503 or "retry-after" not in answer.headers:
+            if answer.status != 503 or answer.code not in BUSY:
                 break
             await asyncio.sleep(int(answer.headers["retry-after"]))
             answer = await self.send_bytes(raw, port=port)
