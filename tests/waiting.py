@@ -6,7 +6,7 @@ from inspect import isawaitable
 from typing import Any
 
 
-async def until(claim: Callable[[], object | Awaitable[object]], seconds: float = 15.0) -> None:
+async def until(claim: Callable[[], object | Awaitable[object]], seconds: float = 60.0) -> None:
     """Ask again and again until the claim, or what it is awaited for, is true. Raises TimeoutError."""
     async with asyncio.timeout(seconds):
         while True:

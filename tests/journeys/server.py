@@ -42,7 +42,7 @@ def run(*arguments: object, cwd: Path, **settings: object) -> subprocess.Complet
     return run_command([str(argument) for argument in arguments], cwd, environment(**settings), RUN_SECONDS)
 
 
-def poll(claim: Callable[[], Any], seconds: float = 15.0) -> Any:
+def poll(claim: Callable[[], Any], seconds: float = 60.0) -> Any:
     """What `claim` answers once it is true; what cannot be reached or is not there yet counts as false."""
     deadline = time.monotonic() + seconds
     while True:

@@ -163,7 +163,7 @@ async def test_reorganised_deposit_is_taken_back_and_credited_again_when_mined_a
     assert wallet.post("deposit", tx_hash=tx_hash).json()["balance_usd"] == "3.00"
     await chain.request("evm_revert", before)
     await chain.request("anvil_mine", hex(5))
-    poll(lambda: wallet.balance()["balance_usd"] == "0.00", 15)
+    poll(lambda: wallet.balance()["balance_usd"] == "0.00")
     assert (wallet.balance()["deposited_usd"], wallet.balance()["spent_usd"]) == ("0.00", "0.00")
     assert wallet.call().status_code == 402
 

@@ -72,7 +72,7 @@ async def test_kill_9_loses_at_most_the_last_counts_of_a_process_alone(tmp_path,
     for number in range(10):
         await count(tallies, f"key_{number}")
     assert tallies._unwritten
-    await until(lambda: not tallies._unwritten, 5)
+    await until(lambda: not tallies._unwritten)
     await count(tallies, "key_0")
     # What a killed process leaves is what its file holds.
     slots = [tallies._find(counters_file._subject(f"key_{number}")) for number in range(10)]

@@ -62,6 +62,6 @@ def _reply(answers: list[Json], body: Any) -> Reply:
     return Reply(body=json.dumps(whole if isinstance(body, list) else whole[0]).encode())
 
 
-async def within(awaitable: Any, seconds: float = 20.0) -> Any:
+async def within(awaitable: Any, seconds: float = 60.0) -> Any:
     async with asyncio.timeout(seconds):
         return await awaitable

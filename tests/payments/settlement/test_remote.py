@@ -160,7 +160,7 @@ async def test_payment_settled_after_we_gave_up_waiting_is_pending_and_never_ask
 
 
 async def _answered(server, payment) -> PaidResponse:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 found = await server.x402.claim(payment, server.x402.accepts(PRICE), PRINT, RESOURCE.url)

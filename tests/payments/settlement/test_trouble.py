@@ -151,7 +151,7 @@ async def test_transaction_that_blocks_pass_by_is_replaced_for_more(chain, facil
     await until_sent(chain)
     [waiting] = (await chain.request("txpool_content"))["pending"][SETTLING.address.lower()].values()
     await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not settling.done():
             await chain.request("anvil_mine")
             # PaidResponse from falling, which it would do with each block that is empty.
@@ -173,7 +173,7 @@ async def test_payment_that_expires_in_a_stalled_transaction_fails_without_a_rev
     await chain.request("anvil_mine")
     await asyncio.sleep(0.3)
     await chain.request("evm_increaseTime", 100)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not settling.done():
             await chain.request("anvil_setNextBlockBaseFeePerGas", hex(HIGH))
             await chain.request("anvil_mine")
