@@ -5,6 +5,10 @@ from collections.abc import Awaitable, Callable
 from inspect import isawaitable
 from typing import Any
 
+import httpx2
+
+MOST_RETRIES = 10
+
 
 async def until(claim: Callable[[], object | Awaitable[object]], seconds: float = 60.0) -> None:
     """Ask again and again until the claim, or what it is awaited for, is true. Raises TimeoutError."""
@@ -21,3 +25,25 @@ async def stop(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Patient(httpx2.AsyncBaseTransport):
+    """Sends a request again, when the server says so, that it refused because its processor was busy."""
+
+    def __init__(self, transport: httpx2.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        for _ in range(MOST_RETRIES):
+            response = await self._transport.handle_async_request(request)
+            # A body that is made as it is sent cannot be sent again.
+            if response.status_code != 503 or not isinstance(request.stream, httpx2.ByteStream):
+                return response
+            if b'"overloaded"' not in await response.aread():
+                return response
+            await response.aclose()
+            await asyncio.sleep(int(response.headers["retry-after"]))
+        return response
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()

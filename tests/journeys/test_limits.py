@@ -12,6 +12,7 @@ import pytest
 
 from tests.journeys.server import Server
 from tests.proxy.stage import express, fastapi
+from tests.waiting import Patient
 
 CONNECTIONS = 50
 FLEETS = ["one process", "two workers", "three servers", "two workers before fastapi", "one process before express"]
@@ -78,7 +79,7 @@ async def _spend(fleet, key, each) -> list[httpx2.Response]:
         await gate.wait()
         return [await client.get(fleet.path) for _ in range(each)]
 
-    transports = [httpx2.AsyncHTTPTransport(verify=False) for _ in range(CONNECTIONS)]
+    transports = [Patient(httpx2.AsyncHTTPTransport(verify=False)) for _ in range(CONNECTIONS)]
     clients = [
         httpx2.AsyncClient(
             base_url=fleet.servers[number % len(fleet.servers)].base, headers=headers, timeout=60, transport=transport

@@ -7,6 +7,8 @@ from typing import Any
 
 import httpx2
 
+from tests.waiting import Patient
+
 
 @contextlib.asynccontextmanager
 async def running(app: Any, *, raises: bool = True) -> AsyncIterator[httpx2.AsyncClient]:
@@ -18,9 +20,8 @@ async def running(app: Any, *, raises: bool = True) -> AsyncIterator[httpx2.Asyn
     )
     await heard.put({"type": "lifespan.startup"})
     assert (await told.get())["type"] == "lifespan.startup.complete"
-    async with httpx2.AsyncClient(
-        transport=httpx2.ASGITransport(app=app, raise_app_exceptions=raises), base_url="http://test"
-    ) as client:
+    transport = Patient(httpx2.ASGITransport(app=app, raise_app_exceptions=raises))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://test") as client:
         yield client
     await heard.put({"type": "lifespan.shutdown"})
     assert (await told.get())["type"] == "lifespan.shutdown.complete"

@@ -15,7 +15,7 @@ from tests.proxy import proxied_app
 from tests.servers.databases import migrated_copy
 from tests.servers.processes import ForkedProcess
 from tests.servers.shared import free_port
-from tests.waiting import until
+from tests.waiting import Patient, until
 from tollhouse.admission.context import AppContext, open_context
 from tollhouse.client.agent import Agent
 from tollhouse.client.payer import Payer
@@ -103,9 +103,9 @@ async def toll(_folder: Path) -> AsyncIterator[Toll]:
         server = ForkedProcess(proxied_app.serve, port, cwd=_folder, variables=variables,
                                stdout=_folder / "out.log", stderr=_folder / "err.log")  # fmt: skip
         settings = Settings(**chosen, background_work=False)
-        limits = httpx2.Limits(max_connections=None)
+        transport = Patient(httpx2.AsyncHTTPTransport(limits=httpx2.Limits(max_connections=None)))
         async with (
-            httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, limits=limits) as client,
+            httpx2.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30, transport=transport) as client,
             open_context(settings, answers_calls=False) as context,
         ):
             agent = Agent(AGENT.private_key)
