@@ -39,10 +39,14 @@ class Patient(httpx2.AsyncBaseTransport):
             # A body that is made as it is sent cannot be sent again.
             if response.status_code != 503 or not isinstance(request.stream, httpx2.ByteStream):
                 return response
-            if b'"overloaded"' not in await response.aread():
-                return response
+            raw = b"".join([piece async for piece in response.aiter_raw()])
             await response.aclose()
-            await asyncio.sleep(int(response.headers["retry-after"]))
+            # Its body can be read once more by who sent the request.
+            stream, headers = httpx2.ByteStream(raw), response.headers
+            response = httpx2.Response(503, headers=headers, stream=stream, extensions=response.extensions)
+            if b'"overloaded"' not in raw:
+                return response
+            await asyncio.sleep(int(headers["retry-after"]))
         return response
 
     async def aclose(self) -> None:
