@@ -39,7 +39,7 @@ QUESTIONS = (
     ),
     ("How many countries had events?", "SELECT count(DISTINCT country) FROM e"),
     (
-        "How many more battles than protests were there in Egypt?",
+        "By how many do battles in Egypt outnumber protests in Egypt?",
         "SELECT sum(category='battle')-sum(category='protest') FROM e WHERE country='EG'",
     ),
     ("What share of the events are battles?", "SELECT 100.0*sum(category='battle')/count(*) FROM e"),
