@@ -53,7 +53,9 @@ def test_time_that_the_data_does_not_cover_is_outside(text):
     assert [phrase.outside for phrase in find_times(fold(text), NOW, 48)] == [True]
 
 
-@pytest.mark.parametrize("text", ["the 14th most significant event", "from two countries", "the second of the three"])
+@pytest.mark.parametrize(
+    "text", ["the 14th most significant event", "on the 99th?", "from two countries", "the second of the three"]
+)
 def test_number_is_no_time(text):
     assert find_times(fold(text), NOW, 48) == []
 

@@ -401,17 +401,19 @@ def _fits(query: Query, linker: Linker) -> bool:
 def _can_hold(linker: Linker, rows: Rows) -> bool:
     """Whether its conditions can all hold: a row has one value of most attributes, and lies in one range."""
     values: dict[str, set[Any]] = {}
-    least: dict[str, Any] = {}
-    most: dict[str, Any] = {}
+    # A number does not compare with a time, which is text.
+    least: dict[tuple[str, bool], Any] = {}
+    most: dict[tuple[str, bool], Any] = {}
     for test in (part for part in rows.parts if isinstance(part, Test) and part.values and not part.of_row):
         attribute, name, first = linker.attribute_named(rows.kind, test.attribute), test.attribute, test.values[0]
+        at = name, isinstance(first, str)
         if test.comparison == "is" and (name == "id" or (attribute is not None and not attribute.several)):
             values[name] = values.get(name, set(test.values)) & set(test.values)
         elif test.comparison in ("above", "at_least"):
-            least[name] = max(least.get(name, first), first)
+            least[at] = max(least.get(at, first), first)
         elif test.comparison in ("below", "at_most"):
-            most[name] = min(most.get(name, first), first)
-    return all(values.values()) and all(least[name] <= most[name] for name in least.keys() & most.keys())
+            most[at] = min(most.get(at, first), first)
+    return all(values.values()) and all(least[at] <= most[at] for at in least.keys() & most.keys())
 
 
 def _is_of(linker: Linker, kind: str, condition: Condition) -> bool:

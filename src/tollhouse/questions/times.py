@@ -284,7 +284,10 @@ def _last_such_day(match: re.Match[str], now: datetime | None) -> Range | None:
     if now is None:
         return None
     day = _day_of_month(match["d"])
-    start, end = _whole_day(next(at for back in range(62) if (at := now - timedelta(days=back)).day == day))
+    last = next((at for back in range(62) if (at := now - timedelta(days=back)).day == day), None)
+    if last is None:
+        return None
+    start, end = _whole_day(last)
     assert start is not None and end is not None  # noqa: PT018
     return _led(match["lead"], start, end)
 
