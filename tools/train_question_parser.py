@@ -34,10 +34,11 @@ from tollhouse.questions.linking import Item
 from tollhouse.questions.normalise import language_of, tokenise
 from tollhouse.questions.parser import HEADS, MOST_LEAF, MOST_LETTERS, read_weights
 from tollhouse.questions.parser_input import FEATURES, UNKNOWN, VALUE, ParserInput, letters, parser_input
-from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, encode, following, key
+from tollhouse.questions.plans import GRAMMAR, NAMES, ORDERING, NoPlan, Token, following, key
 from tollhouse.questions.query import Query, Refusal
 from tollhouse.questions.years import with_years
 from tollhouse.vectors import text_vectors
+from tools.question_encoding import encode
 from tools.question_engines import SERVICES, engine_of, service_of
 from tools.question_generator import forms, relations
 from tools.question_queries import KnownQuery, known_queries, labelled, paraphrases

@@ -4,8 +4,9 @@ import pytest
 
 from tests.questions.test_metamorphic import ENGINES
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.plans import Realiser, encode, key
+from tollhouse.questions.plans import Realiser, key
 from tollhouse.questions.years import with_years
+from tools.question_encoding import encode
 from tools.question_generator import forms
 
 NUMBER = 40

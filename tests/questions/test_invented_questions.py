@@ -1,8 +1,9 @@
 """Questions of `tools.question_generator.relations`: each has a plan that the parser can learn, and an answer."""
 
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.plans import Realiser, encode, key
+from tollhouse.questions.plans import Realiser, key
 from tollhouse.questions.query import Refusal
+from tools.question_encoding import encode
 from tools.question_generator import relations
 
 NUMBER, ABOUT = 60, ("theatre",)

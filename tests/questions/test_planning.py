@@ -14,7 +14,7 @@ from tollhouse.questions.linking import Linker
 from tollhouse.questions.parser import question_parser
 from tollhouse.questions.parser_input import parser_input
 from tollhouse.questions.planning import Question, likeliest
-from tollhouse.questions.plans import GRAMMAR, Realiser, encode, following, key
+from tollhouse.questions.plans import GRAMMAR, Realiser, following, key
 from tollhouse.questions.query import (
     AllOf,
     Among,
@@ -36,6 +36,7 @@ from tollhouse.questions.query import (
     Test,
 )
 from tollhouse.services.infra.assistant.assistant import ask, bundled_assistant
+from tools.question_encoding import encode
 
 QUESTIONS = Path(__file__).parents[1] / "data/questions/infra.jsonl"
 

@@ -20,9 +20,10 @@ from tollhouse.questions.coverage import nodes
 from tollhouse.questions.leaves import leaves_of
 from tollhouse.questions.linking import Meaning
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.plans import NoPlan, encode
+from tollhouse.questions.plans import NoPlan
 from tollhouse.questions.query import Compare, Figure, Groups, List, Not, Query, Rows, Share, Test
 from tollhouse.questions.years import with_years
+from tools.question_encoding import encode
 from tools.question_generator.generator import LANGUAGE_WEIGHTS
 from tools.question_generator.slots import LANGUAGES, Forms, places
 from tools.question_generator.surface import TEMPLATES, choose_alternatives, frame

@@ -18,7 +18,7 @@ import msgspec
 from tollhouse.questions.answering import Engine
 from tollhouse.questions.conditions import all_of, any_of, negated
 from tollhouse.questions.parser_input import parser_input
-from tollhouse.questions.plans import NoPlan, Realiser, encode, key
+from tollhouse.questions.plans import NoPlan, Realiser, key
 from tollhouse.questions.query import (
     AllOf,
     Among,
@@ -33,6 +33,7 @@ from tollhouse.questions.query import (
 )
 from tollhouse.questions.years import with_years
 from tollhouse.vectors import text_vectors
+from tools.question_encoding import encode
 from tools.question_generator.forms import Drawn, meaning_of
 from tools.question_generator.invented import (
     DECLARED,
