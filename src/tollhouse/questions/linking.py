@@ -39,7 +39,7 @@ from tollhouse.questions.spelling import (
     spellings,
 )
 from tollhouse.questions.synonyms import PREPOSITIONS, synonyms
-from tollhouse.questions.times import TimePhrase, find_times
+from tollhouse.questions.times import TimePhrase, find_times, is_time_preposition
 from tollhouse.questions.vocabulary import Attribute, Declaration, Named, Operation
 
 Role = Literal[
@@ -338,19 +338,23 @@ class Linker:
         for place, token in enumerate(tokens):
             word = token.folded
             is_said = (
-                token.number is not None or word in known or any(time.start <= token.start < time.end for time in times)
+                token.number is not None
+                or word in known
+                or (self.has_time and is_time_preposition(word))
+                or any(time.start <= token.start < time.end for time in times)
             )
             if is_said or not word.isalpha() or len(word) < 2 or token.text in options:
                 continue
-            is_ordinary = self.is_ordinary(word) or any(self._candidates(word, each) for each in languages)
-            if is_ordinary and not (place in unknown and token.text.islower() and len(word) <= ONE_ERROR_FROM):
+            is_ordinary = self.is_ordinary(word)
+            is_left = place in unknown and (not is_ordinary or (token.text.islower() and len(word) <= ONE_ERROR_FROM))
+            if (is_ordinary or any(self._candidates(word, each) for each in languages)) and not is_left:
                 continue
             near = self._near(word, languages)
             if widely and len(word) > 5 and not is_ordinary and languages[0] == "en" and token.text.islower():
                 near += self._text_spellings.near(word, "")
             is_name = token.text[:1].isupper() and not is_shouted and (place > 0 or token.text[1:2].isupper())
             if is_ordinary or is_name:
-                near = tuple(each for each in near if self._may_be(each[0], word, is_name=is_name))
+                near = tuple(each for each in near if self._may_be(each[0], word, languages[0], is_name=is_name))
             if not options and not place:
                 near = likeliest((other, cost - BEGINNING * self._begins(other)) for other, cost in near)
             if near:
@@ -361,11 +365,13 @@ class Linker:
     def _near(self, word: str, languages: Sequence[str]) -> tuple[tuple[str, float], ...]:
         return likeliest({pair for language in languages for pair in self._spellings.near(word, language, stems(word))})
 
-    def _may_be(self, other: str, word: str, *, is_name: bool) -> bool:
+    def _may_be(self, other: str, word: str, language: str, *, is_name: bool) -> bool:
         """Whether a name or an ordinary word may be misspelt so: with another letter a short name is another one."""
         if is_name:
             is_replaced = len(other) == len(word) <= ONE_ERROR_FROM and sorted(other) != sorted(word)
-            return not (is_replaced or self.is_ordinary(word)) and "" in self._lexicon.languages.get(other, {""})
+            # German nouns are written as names are.
+            is_noun = language == "de" or "" in self._lexicon.languages.get(other, {""})
+            return not (is_replaced or self.is_ordinary(word)) and is_noun
         return self._is_likelier(other, word)
 
     def _is_likelier(self, other: str, word: str) -> bool:

@@ -62,7 +62,7 @@ MOST_EARLIER = 4
 _RISES, _FALLS = ("comparative_more", "increase"), ("comparative_less", "decrease")
 _ENDS = (".", "!", "?", ";", ":")
 # With one of these before it, an unknown word at the end is what the question is about.
-_LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not")
+_LEADING = ("in", "from", "of", "by", "to", "about", "with", "except", "without", "not", "have")
 
 
 class Question(Struct, frozen=True):
@@ -346,6 +346,8 @@ def _invented(plan: Plan, linked: Linked) -> int:
     leaves = [token for token in plan.tokens if isinstance(token, Leaf)]
     used = {leaf.item for leaf in leaves}
     free = sum(place not in used and not item.find("function", "mark") for place, item in enumerate(linked.items))
+    if used == {IMPLIED} and not free:
+        return sum(leaf.type != "kind" for leaf in leaves)
     return max(0, sum(leaf.item == IMPLIED and leaf.type in ("condition", "link") for leaf in leaves) - free)
 
 
@@ -450,7 +452,14 @@ def _can_be_name(item: Item, linked: Linked) -> bool:
     is_capital = item.text[:1].isupper() and before is not None and linked.language != "de"
     is_last = place == len(linked.items) - 1 or linked.items[place + 1].says(*_ENDS)
     is_led = before is not None and (before.says(*_LEADING) or before.find("verb", "stranded") is not None)
-    return is_capital or (is_last and is_led)
+    return is_capital or (is_last and is_led) or _is_counted(place, linked.items)
+
+
+def _is_counted(place: int, items: Sequence[Item]) -> bool:
+    """Whether a word, and no known noun behind it, is what the question counts: "how many tanks", "combien de X"."""
+    said = [item for item in items[:place] if not item.says("of")][-1:]
+    is_adjective = any(item.find("kind", "party", "attribute") for item in items[place + 1 : place + 3])
+    return bool(said) and said[0].says("how_many") and not is_adjective
 
 
 def _reading(query: Query, unused: Sequence[Item], linked: Linked) -> Reading:

@@ -100,7 +100,9 @@ class Spellings:
             near += [other for other in self._by_consonants.get(_consonants(word), ()) if len(other) > length]
         for other in dict.fromkeys(near):
             languages = self._forms[other].languages
-            if "" in languages or language in languages:
+            # Another letter in so short a name makes another name.
+            is_other = language not in languages and len(other) == length == ONE_ERROR_FROM and not _is_swap(word, other)
+            if not is_other and ("" in languages or language in languages):
                 yield other
 
     def _cost(self, word: str, other: str) -> float:

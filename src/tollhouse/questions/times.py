@@ -70,6 +70,7 @@ _UNTIL = (
     r"(?:before|until|till|up to|by|earlier than|older than|prior to|alter als|fruher als|vor|bis|antes del?|hasta"
     rf"|avant|anterior(?:es)? a|anterieure?s? a){_ARTICLE}"
 )
+_PREPOSITION = re.compile(f"{_SINCE}|{_UNTIL}")
 _BETWEEN = r"(?:between|from|zwischen|entre|von|de|desde)"
 _AND = r"(?:and|to|until|till|und|bis|y|a|et|-)"
 _DATE = (
@@ -141,6 +142,11 @@ def find_times(
                 outside = not whole and _is_outside(span, now, since, within=within)
                 result.append(TimePhrase(match.start(), match.end(), *((None, None) if whole else span), outside))
     return _joined(sorted(_on_day(result), key=lambda phrase: phrase.start), folded)
+
+
+def is_time_preposition(word: str) -> bool:
+    """Whether a folded word can stand before a time: "since", "vor"."""
+    return _PREPOSITION.fullmatch(word) is not None
 
 
 def _joined(times: list[TimePhrase], folded: str) -> list[TimePhrase]:
