@@ -29,6 +29,8 @@ def frame(text: str, form: str, language: str, chance: random.Random) -> str:
     if form == "text":
         return text
     chosen = chance.choice(FRAMES[language][form])
+    if chosen.startswith("Any "):
+        text = text.removeprefix("all ")
     if chosen.startswith("{}"):
         text = text[0].upper() + text[1:] if chance.random() < 0.6 else text
     elif form == "question" and not text.startswith("¿") and not chosen.endswith(": {}"):

@@ -56,7 +56,7 @@ LOST = 1.5
 UNKNOWN_NAME = 3.0
 # A query with more parts than these is none that a person asks for.
 MOST_PARTS = 80
-SPELLINGS = 2
+SPELLINGS = 3
 # So many figures before are kept for their sum.
 MOST_EARLIER = 4
 _RISES, _FALLS = ("comparative_more", "increase"), ("comparative_less", "decrease")
