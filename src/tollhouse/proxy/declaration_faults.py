@@ -24,70 +24,41 @@ _OWN_HEADERS = frozenset({
     "tollhouse-caller",
 })  # fmt: skip
 
-
 Fault = tuple[str, str]
-# Whether there is a fault, its key, and its reason.
-_Check = tuple[object, str, str]
 
 
 def head_faults(head: Head) -> Iterator[Fault]:
     """What is wrong outside of `[upstream]` and the routes."""
     yield from _amount_faults(("price_usd", head.price_usd))
-    sold = ("anyone", "payer")
-    serves = head.upstream.openapi or head.routes or head.other_routes != "none"
-    yield from _faults(
-        (not head.title.strip(), "title", "is required: a few words"),
-        (not 0 <= head.free_per_day <= MAX_FREE_PER_DAY, "free_per_day", f"must be between 0 and {MAX_FREE_PER_DAY}"),
-        (head.access in sold and not head.price_usd, "price_usd", f"is required where access is {head.access}"),
-        (
-            head.other_routes in sold and not head.price_usd,
-            "price_usd",
-            f"is required where other_routes is {head.other_routes}",
-        ),
-        (
-            not serves,
-            "other_routes",
-            "nothing would be served: name an openapi document, routes, or who may call every path",
-        ),
-        (len(head.routes) > MAX_ROUTES, "routes", f"there may be at most {MAX_ROUTES}"),
-    )
+    if not head.title.strip():
+        yield "title", "is required: a few words"
+    yield from _range_fault("free_per_day", head.free_per_day, 0, MAX_FREE_PER_DAY)
+    for key in ("access", "other_routes"):
+        if getattr(head, key) in ("anyone", "payer") and not head.price_usd:
+            yield "price_usd", f"is required where {key} is {getattr(head, key)}"
+    if not (head.upstream.openapi or head.routes or head.other_routes != "none"):
+        yield "other_routes", "nothing would be served: name an openapi document, routes, or who may call every path"
+    if len(head.routes) > MAX_ROUTES:
+        yield "routes", f"there may be at most {MAX_ROUTES}"
 
 
 def upstream_faults(upstream: UpstreamPart) -> Iterator[Fault]:
     """What is wrong in `[upstream]`."""
-    fault = url_fault(upstream.url)
     for name in upstream.headers:
-        yield from _faults(
-            (not _HEADER.fullmatch(name), f"upstream.headers.{name}", "is not the name of a header"),
-            (
-                name.lower() in _OWN_HEADERS,
-                f"upstream.headers.{name}",
-                "cannot be set: this server sets it itself",
-            ),
-        )
+        if not _HEADER.fullmatch(name):
+            yield f"upstream.headers.{name}", "is not the name of a header"
+        if name.lower() in _OWN_HEADERS:
+            yield f"upstream.headers.{name}", "cannot be set: this server sets it itself"
+    if len({name.lower() for name in upstream.headers}) < len(upstream.headers):
+        yield "upstream.headers", "a header may be set once"
     for key in ("connect_seconds", "answer_seconds", "pause_seconds"):
-        yield from _faults(
-            (not 0 < getattr(upstream, key) <= 3_600, f"upstream.{key}", "must be above 0, at most 3600")
-        )
-    yield from _faults(
-        (fault, "upstream.url", fault),
-        (
-            len({name.lower() for name in upstream.headers}) < len(upstream.headers),
-            "upstream.headers",
-            "a header may be set once",
-        ),
-        (not 0 <= upstream.total_seconds <= 86_400, "upstream.total_seconds", "must be between 0 and 86400"),
-        (
-            not 0 <= upstream.body_limit_bytes <= MAX_BODY_BYTES,
-            "upstream.body_limit_bytes",
-            f"must be between 0 and {MAX_BODY_BYTES}",
-        ),
-        (
-            not 1_024 <= upstream.buffer_bytes <= MAX_BUFFER_BYTES,
-            "upstream.buffer_bytes",
-            f"must be between 1024 and {MAX_BUFFER_BYTES}",
-        ),
-    )
+        if not 0 < getattr(upstream, key) <= 3_600:
+            yield f"upstream.{key}", "must be above 0, at most 3600"
+    if fault := url_fault(upstream.url):
+        yield "upstream.url", fault
+    yield from _range_fault("upstream.total_seconds", upstream.total_seconds, 0, 86_400)
+    yield from _range_fault("upstream.body_limit_bytes", upstream.body_limit_bytes, 0, MAX_BODY_BYTES)
+    yield from _range_fault("upstream.buffer_bytes", upstream.buffer_bytes, 1_024, MAX_BUFFER_BYTES)
 
 
 def url_fault(url: str) -> str:
@@ -96,21 +67,14 @@ def url_fault(url: str) -> str:
         parts = urlsplit(url)
         is_whole = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
     except ValueError:
+        is_whole = False
+    if not is_whole or not url.isascii() or re.search(r"[\s\x00-\x1f\\{}]", url):
         return "must be an http:// or https:// URL"
-    faults = _faults(
-        (
-            not is_whole or not url.isascii() or re.search(r"[\s\x00-\x1f\\{}]", url),
-            "",
-            "must be an http:// or https:// URL",
-        ),
-        ("?" in url or "#" in url, "", "must not have a query or a fragment"),
-        (
-            parts.username is not None or parts.password is not None,
-            "",
-            "must not have a user or a password; set the header Authorization in [upstream.headers]",
-        ),
-    )
-    return next((reason for _, reason in faults), "")
+    if "?" in url or "#" in url:
+        return "must not have a query or a fragment"
+    if parts.username is not None or parts.password is not None:
+        return "must not have a user or a password; set the header Authorization in [upstream.headers]"
+    return ""
 
 
 def rules_faults(head: Head, rules: dict[str, RouteRule]) -> Iterator[Fault]:
@@ -118,7 +82,7 @@ def rules_faults(head: Head, rules: dict[str, RouteRule]) -> Iterator[Fault]:
     seen: dict[tuple[str, str, bool], str] = {}
     for key, rule in rules.items():
         where = f"routes.{key}"
-        if fault := _pattern_fault(key):
+        if fault := next(_pattern_faults(key), ""):
             yield where, fault
             continue
         pattern = pattern_of(key)
@@ -126,7 +90,7 @@ def rules_faults(head: Head, rules: dict[str, RouteRule]) -> Iterator[Fault]:
         if same in seen:
             yield where, f"is the same route as {seen[same]}"
         seen[same] = key
-        for faults in (_price_faults(head, rule), _access_faults(head, rule)):
+        for faults in (_price_faults(head, rule), _measure_faults(rule), _access_faults(head, rule)):
             yield from ((f"{where}.{name}", fault) for name, fault in faults)
 
 
@@ -134,71 +98,40 @@ def _price_faults(head: Head, rule: RouteRule) -> Iterator[Fault]:
     amounts = ("price_usd", "max_usd", "usd_per_unit", "usd_per_kilobyte")
     yield from _amount_faults(*((name, getattr(rule, name)) for name in amounts))
     access, price = rule.access_in(head), head.price_usd if rule.price_usd is None else rule.price_usd
-    measures = (rule.cost_header, rule.units_header, rule.usd_per_kilobyte is not None)
-    yield from _faults(
-        (
-            rule.offered and access in ("anyone", "payer") and not price and not rule.is_measured,
-            "price_usd",
-            f"must be above 0 where access is {access}",
-        ),
-        (
-            rule.is_measured and not rule.max_usd,
-            "max_usd",
-            "is required where the cost is known only from the answer",
-        ),
-        (
-            rule.max_usd is not None and not rule.is_measured,
-            "max_usd",
-            "needs cost_header, units_header or usd_per_kilobyte",
-        ),
-        (
-            rule.max_usd is not None and (rule.price_usd or 0) > rule.max_usd,
-            "max_usd",
-            "must not be below price_usd",
-        ),
-        (
-            sum(map(bool, measures)) > 1,
-            "cost_header",
-            "only one of cost_header, units_header and usd_per_kilobyte can be set",
-        ),
-        (
-            bool(rule.units_header) != (rule.usd_per_unit is not None),
-            "usd_per_unit",
-            "units_header and usd_per_unit need each other",
-        ),
-        *(
-            (header and not _HEADER.fullmatch(header), name, "is not the name of a header")
-            for name, header in (("cost_header", rule.cost_header), ("units_header", rule.units_header))
-        ),
-        (
-            rule.unit and (not rule.units_header or not _UNIT.fullmatch(rule.unit)),
-            "unit",
-            "is the noun for a unit of units_header, such as row",
-        ),
-        (rule.is_measured and access == FREE_ACCESS, "access", "a route that is free has no cost"),
-    )
+    if rule.offered and access in ("anyone", "payer") and not price and not rule.is_measured:
+        yield "price_usd", f"must be above 0 where access is {access}"
+    if rule.is_measured and not rule.max_usd:
+        yield "max_usd", "is required where the cost is known only from the answer"
+    if rule.max_usd is not None and not rule.is_measured:
+        yield "max_usd", "needs cost_header, units_header or usd_per_kilobyte"
+    if rule.max_usd is not None and (rule.price_usd or 0) > rule.max_usd:
+        yield "max_usd", "must not be below price_usd"
+    if rule.is_measured and access == FREE_ACCESS:
+        yield "access", "a route that is free has no cost"
+
+
+def _measure_faults(rule: RouteRule) -> Iterator[Fault]:
+    """What is wrong in how the cost of an answer is known."""
+    if sum(map(bool, (rule.cost_header, rule.units_header, rule.usd_per_kilobyte is not None))) > 1:
+        yield "cost_header", "only one of cost_header, units_header and usd_per_kilobyte can be set"
+    if bool(rule.units_header) != (rule.usd_per_unit is not None):
+        yield "usd_per_unit", "units_header and usd_per_unit need each other"
+    for name in ("cost_header", "units_header"):
+        if getattr(rule, name) and not _HEADER.fullmatch(getattr(rule, name)):
+            yield name, "is not the name of a header"
+    if rule.unit and (not rule.units_header or not _UNIT.fullmatch(rule.unit)):
+        yield "unit", "is the noun for a unit of units_header, such as row"
 
 
 def _access_faults(head: Head, rule: RouteRule) -> Iterator[Fault]:
     access, free = rule.access_in(head), rule.free_per_day
-    yield from _faults(
-        (
-            free is not None and not 0 <= free <= MAX_FREE_PER_DAY,
-            "free_per_day",
-            f"must be between 0 and {MAX_FREE_PER_DAY}",
-        ),
-        (free is not None and access != "anyone", "free_per_day", f"has no meaning where access is {access}"),
-        (
-            rule.entitlement and (access != "key" or not _ENTITLEMENT.fullmatch(rule.entitlement)),
-            "entitlement",
-            "is a name in lower-case letters, for a route whose access is key",
-        ),
-        (
-            not rule.counted and access != "key",
-            "counted",
-            f"has no meaning where access is {access}; a route that costs nothing has access free",
-        ),
-    )
+    yield from _range_fault("free_per_day", free or 0, 0, MAX_FREE_PER_DAY)
+    if free is not None and access != "anyone":
+        yield "free_per_day", f"has no meaning where access is {access}"
+    if rule.entitlement and (access != "key" or not _ENTITLEMENT.fullmatch(rule.entitlement)):
+        yield "entitlement", "is a name in lower-case letters, for a route whose access is key"
+    if not rule.counted and access != "key":
+        yield "counted", f"has no meaning where access is {access}; a route that costs nothing has access free"
 
 
 def _amount_faults(*amounts: tuple[str, Decimal | None]) -> Iterator[Fault]:
@@ -207,37 +140,26 @@ def _amount_faults(*amounts: tuple[str, Decimal | None]) -> Iterator[Fault]:
             yield key, "must be between 0 and 1000, with at most 6 decimals"
 
 
-def _pattern_fault(key: str) -> str:
-    """Why the key of a rule is no pattern, "" when it is one."""
+def _range_fault(key: str, value: float, lowest: int, highest: int) -> Iterator[Fault]:
+    if not lowest <= value <= highest:
+        yield key, f"must be between {lowest} and {highest}"
+
+
+def _pattern_faults(key: str) -> Iterator[str]:
+    """Why the key of a rule is no pattern."""
     method, _, path = key.rpartition(" ")
     plain, names = _PARAMETER.sub("", path), [name for name, _ in _PARAMETER.findall(path)]
-    checks = _faults(
-        (method and method not in METHODS, "", f"the method must be one of {', '.join(METHODS)}, or left out"),
-        (
-            not path.startswith("/") or re.search(r"[\x00-\x20\x7f?#%\\]|//", path),
-            "",
-            "must be a path that begins with a slash, after a method: GET /v1/*",
-        ),
-        (
-            "*" in path.removesuffix("/*"),
-            "",
-            "a * stands for the rest of the path: only at the end, after a slash",
-        ),
-        (any(part in (".", "..") for part in path.split("/")), "", "must not have the segments . or .."),
-        (
-            "{" in plain or "}" in plain or not all(name.isascii() for name in names),
-            "",
-            "a parameter is written {name}, with letters, digits and underscores",
-        ),
-        (":path}" in path.removesuffix(":path}"), "", "only the last segment can be {name:path}"),
-        (
-            len(set(names)) < len(names) or any(not name[0].isalpha() for name in names),
-            "",
-            "each parameter needs a name of its own, a letter first",
-        ),
-    )
-    return next((reason for _, reason in checks), "")
-
-
-def _faults(*checks: _Check) -> Iterator[Fault]:
-    return ((key, reason) for is_fault, key, reason in checks if is_fault)
+    if method and method not in METHODS:
+        yield f"the method must be one of {', '.join(METHODS)}, or left out"
+    if not path.startswith("/") or re.search(r"[\x00-\x20\x7f?#%\\]|//", path):
+        yield "must be a path that begins with a slash, after a method: GET /v1/*"
+    if "*" in path.removesuffix("/*"):
+        yield "a * stands for the rest of the path: only at the end, after a slash"
+    if any(part in (".", "..") for part in path.split("/")):
+        yield "must not have the segments . or .."
+    if "{" in plain or "}" in plain or not all(name.isascii() for name in names):
+        yield "a parameter is written {name}, with letters, digits and underscores"
+    if ":path}" in path.removesuffix(":path}"):
+        yield "only the last segment can be {name:path}"
+    if len(set(names)) < len(names) or any(not name[0].isalpha() for name in names):
+        yield "each parameter needs a name of its own, a letter first"

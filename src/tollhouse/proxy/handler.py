@@ -112,8 +112,8 @@ class Proxy:
             # As many segments as the prefix has, however they are encoded.
             below = path.split(b"/", request.prefix.count("/") + 1)
             path = b"/" + below[-1] if len(below) > request.prefix.count("/") + 1 else b"/"
-        if b"." in path or b"%2" in path:
-            check_segments(path)
+        if (b"." in path or b"%2" in path) and _DOTS.search(path):
+            raise Problem("invalid-request", "A path must not have `.` or `..` as a segment.")
         added = self._rules.set_headers
         if self._signer is not None:
             added = (*added, (CALLER, self._signer.sign(request, received.id)))
@@ -331,9 +331,3 @@ class AnswerStream:
         except RequestFailed as failure:
             raise self._problem_of(failure) from None
         return piece
-
-
-def check_segments(path: bytes) -> None:
-    """Raises Problem `invalid-request` for a path with `.` or `..` as a segment, encoded or not."""
-    if _DOTS.search(path):
-        raise Problem("invalid-request", "A path must not have `.` or `..` as a segment.")

@@ -9,76 +9,30 @@ from tollhouse.http_client.connection import Headers
 
 CALLER = b"tollhouse-caller"
 
-_HOP_BY_HOP = frozenset(
-    {
-        b"connection",
-        b"http2-settings",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authentication-info",
-        b"proxy-authorization",
-        b"proxy-connection",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-    }
-)
+_HOP_BY_HOP = frozenset({
+    b"connection", b"http2-settings", b"keep-alive", b"proxy-authenticate", b"proxy-authentication-info",
+    b"proxy-authorization", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
+})  # fmt: skip
 
 # Credentials for this server, what this server says itself, and what makes some servers take another method or path
 # than the one that was paid for.
 _NOT_FORWARDED = _HOP_BY_HOP | {
-    b"access-control-expose-headers",
-    b"authorization",
-    b"content-length",
-    b"expect",
-    b"forwarded",
-    b"host",
-    b"payment-identifier",
-    b"payment-signature",
-    b"sign-in-with-x",
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-port",
-    b"x-forwarded-prefix",
-    b"x-forwarded-proto",
-    b"x-forwarded-server",
-    b"x-http-method",
-    b"x-http-method-override",
-    b"x-method-override",
-    b"x-original-url",
-    b"x-payment",
-    b"x-real-ip",
-    b"x-request-id",
-    b"x-rewrite-url",
-    b"x-visit-token",
-}
+    b"access-control-expose-headers", b"authorization", b"content-length", b"expect", b"forwarded", b"host",
+    b"payment-identifier", b"payment-signature", b"sign-in-with-x", b"x-forwarded-for", b"x-forwarded-host",
+    b"x-forwarded-port", b"x-forwarded-prefix", b"x-forwarded-proto", b"x-forwarded-server", b"x-http-method",
+    b"x-http-method-override", b"x-method-override", b"x-original-url", b"x-payment", b"x-real-ip", b"x-request-id",
+    b"x-rewrite-url", b"x-visit-token",
+}  # fmt: skip
 _OWN_PREFIXES = (b"tollhouse-", b"x-agent-")
 
 # What this server says itself, and what would change how browsers treat its other pages.
 _NOT_RETURNED = _HOP_BY_HOP | {
-    b"access-control-allow-credentials",
-    b"access-control-allow-headers",
-    b"access-control-allow-methods",
-    b"access-control-allow-origin",
-    b"access-control-max-age",
-    b"alt-svc",
-    b"clear-site-data",
-    b"content-length",
-    b"payment-required",
-    b"payment-response",
-    b"ratelimit",
-    b"ratelimit-policy",
-    b"service-worker-allowed",
-    b"strict-transport-security",
-    b"www-authenticate",
-    b"x-credits-tier",
-    b"x-payment-response",
-    b"x-ratelimit-limit",
-    b"x-ratelimit-remaining",
-    b"x-ratelimit-reset",
-    b"x-request-id",
-}
+    b"access-control-allow-credentials", b"access-control-allow-headers", b"access-control-allow-methods",
+    b"access-control-allow-origin", b"access-control-max-age", b"alt-svc", b"clear-site-data", b"content-length",
+    b"payment-required", b"payment-response", b"ratelimit", b"ratelimit-policy", b"service-worker-allowed",
+    b"strict-transport-security", b"www-authenticate", b"x-credits-tier", b"x-payment-response", b"x-ratelimit-limit",
+    b"x-ratelimit-remaining", b"x-ratelimit-reset", b"x-request-id",
+}  # fmt: skip
 _ACTIVE_TYPES = (b"text/html", b"application/xhtml+xml", b"image/svg+xml", b"text/xml", b"application/xml")
 # Documents of the upstream have no access to this server's pages, whose origin they share.
 _SANDBOX = (b"content-security-policy", b"sandbox allow-downloads allow-forms allow-popups allow-scripts")

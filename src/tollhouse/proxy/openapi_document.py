@@ -21,21 +21,11 @@ MAX_NODES = 1_000_000
 MAX_DEPTH = 200
 
 _PARAMETER = re.compile(r"\{([^{}/]+)\}")
-# OpenAPI describes these headers elsewhere.
-_OWN_HEADERS = frozenset(
-    {
-        "accept",
-        "content-type",
-        "authorization",
-        "host",
-        "cookie",
-        "connection",
-        "content-length",
-        "transfer-encoding",
-        "payment-signature",
-        "sign-in-with-x",
-    }
-)
+# OpenAPI describes these headers elsewhere, or this server reads them itself.
+_OWN_HEADERS = frozenset({
+    "accept", "content-type", "authorization", "host", "cookie", "connection", "content-length", "transfer-encoding",
+    "payment-signature", "sign-in-with-x",
+})  # fmt: skip
 _OWN_PREFIXES = ("x-agent-", "x-payment", "x-forwarded-")
 
 
@@ -184,6 +174,7 @@ class _Reader:
 
     def _operation(self, method: str, path: str, operation: Json, shared: list[Json]) -> DocumentedOperation:
         names = _names(path)
+        given_id = re.sub(r"[^A-Za-z0-9_.-]+", "_", str(operation.get("operationId") or "")).strip("_")[:64]
         template = _PARAMETER.sub(lambda match: f"{{{names[match[1]]}}}", path)
         parameters = [self._references.resolved(one) for one in [*shared, *objects_in(operation.get("parameters"))]]
         summary = str(operation.get("summary") or operation.get("operationId") or f"{method} {template}")
@@ -194,7 +185,7 @@ class _Reader:
         return DocumentedOperation(
             method=method,
             path=template,
-            id=_unique(str(operation.get("operationId") or ""), method, template, self._ids),
+            id=free_id(given_id or made_id(method, template), self._ids),
             summary=" ".join(summary.split()).removesuffix("."),
             description=str(operation.get("description", "")).strip(),
             tags=tuple(str(tag) for tag in tags) if isinstance(tags, list) else (),
@@ -217,7 +208,8 @@ class _Reader:
             described = self._parameter(by_place.get(("path", name), {"schema": {"type": "string"}}))
             yield {**described, "name": written, "in": "path", "required": True}
         for (place, name), one in by_place.items():
-            if place == "query" or (place == "header" and _is_passed(name.lower())):
+            is_own = name.lower() in _OWN_HEADERS or name.lower().startswith(_OWN_PREFIXES)
+            if place == "query" or (place == "header" and not is_own):
                 yield {"name": name, "in": place, **self._parameter(one)}
 
     def _parameter(self, given: Json) -> Json:
@@ -270,11 +262,6 @@ class _Reader:
         return {"examples": examples} if examples and "example" not in given else {}
 
 
-def _is_passed(header: str) -> bool:
-    """Whether a header parameter is the upstream's, and not one that this server reads itself."""
-    return header not in _OWN_HEADERS and not header.startswith(_OWN_PREFIXES)
-
-
 def _names(path: str) -> dict[str, str]:
     """The parameters of a path, and the name of each as a route has it."""
     names: dict[str, str] = {}
@@ -285,12 +272,6 @@ def _names(path: str) -> dict[str, str]:
             written += "_"
         names[name] = written
     return names
-
-
-def _unique(given: str, method: str, path: str, ids: set[str]) -> str:
-    """An id of letters, digits, `_`, `-` and `.`, up to 64 characters, which no other operation has."""
-    name = re.sub(r"[^A-Za-z0-9_.-]+", "_", given).strip("_")[:64]
-    return free_id(name or made_id(method, path), ids)
 
 
 def made_id(method: str, path: str) -> str:

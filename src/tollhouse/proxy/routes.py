@@ -65,7 +65,8 @@ def routes_of(declaration: ProxyDeclaration, *, is_at_root: bool = False) -> lis
             is_own = REST in template or (
                 pattern is not None and shape(pattern.template.rstrip("/")) == shape(template.rstrip("/"))
             )
-            is_open = (is_own or _is_root_of(opened, template)) and any(one.covers(method, template) for one in opened)
+            is_own = is_own or any(one.template == f"{template}/" for one in opened)
+            is_open = is_own and any(one.covers(method, template) for one in opened)
             if (is_listed and rule.offered) or is_open:
                 access = rule.access_in(declaration.head)
                 if operation is None and pattern is None:
@@ -104,9 +105,9 @@ def _own_paths(*, is_at_root: bool) -> frozenset[str]:
 
 def endpoints_of_routes(declaration: ProxyDeclaration, handle: Handler, *, is_at_root: bool = False) -> list[Endpoint]:
     """The endpoints of every route, which `handle` passes on."""
-    ids = set(_OWN_IDS) | _account_ids()
-    routes = routes_of(declaration, is_at_root=is_at_root)
-    return [_endpoint(declaration, route, handle, ids) for route in routes]
+    # The account operations stand beside those of a service that is served alone.
+    ids = {*_OWN_IDS, *(one["id"] for one in declared_members(KeyEndpoints, AgentEndpoints, CheckoutEndpoints))}
+    return [_endpoint(declaration, route, handle, ids) for route in routes_of(declaration, is_at_root=is_at_root)]
 
 
 def example_call(endpoints: Sequence[Endpoint]) -> str:
@@ -124,10 +125,6 @@ def _opened(declaration: ProxyDeclaration) -> list[Pattern]:
         if pattern.is_open and rule.offered and (is_open or declaration.document is None)
     ]
     return [*opened, *([Pattern("", "/", is_open=True)] if is_open else [])]
-
-
-def _is_root_of(opened: list[Pattern], template: str) -> bool:
-    return any(f"{template}/" == one.template for one in opened)
 
 
 def _templates(
@@ -172,7 +169,11 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
     return Endpoint(
         name, method, route.template, operation.summary, handler, terms,
         description=operation.description,
-        path_parameters={one["name"]: _path_parameter(one, schemas) for one in described.parameters_in("path")},
+        path_parameters={
+            one["name"]: {"description": one.get("description", ""), "example": _example(one, schemas),
+                          "schema": schema_of(one)}
+            for one in described.parameters_in("path")
+        },
         responses=_media_types(described),
         problems=_FAILURES,
         tag=operation.tags[0] if operation.tags else "api",
@@ -202,15 +203,6 @@ def _terms(declaration: ProxyDeclaration, route: ProxyRoute) -> Terms:
     own = "" if rule.free_per_day is None or route.pattern is None else f" {route.pattern.key}"
     free_per_day = head.free_per_day if rule.free_per_day is None else rule.free_per_day
     return Terms("anyone", price, is_metered=True, allowance=f"{declaration.name}{own}", free_per_day=free_per_day)
-
-
-def _path_parameter(described: Json, schemas: dict[str, Json]) -> Json:
-    schema = schema_of(described)
-    return {
-        "description": described.get("description", ""),
-        "example": _example(described, schemas),
-        "schema": schema,
-    }
 
 
 def _plain_parameters(template: str) -> dict[str, Json]:
@@ -247,8 +239,3 @@ def _example(part: Json, schemas: dict[str, Json]) -> object:
         return part["example"]
     named: Json = next(iter(part.get("examples", {}).values()), {})
     return named["value"] if "value" in named else example_of(schema_of(part), schemas)
-
-
-def _account_ids() -> set[str]:
-    """The ids of the account operations, which stand beside those of a service that is served alone."""
-    return {one["id"] for one in declared_members(KeyEndpoints, AgentEndpoints, CheckoutEndpoints)}

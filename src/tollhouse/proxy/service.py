@@ -80,7 +80,7 @@ class Health(Struct, frozen=True):
 async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Service:
     """The service of a declared API, which need not be reachable yet. Raises OSError for an unreadable `ca_file`."""
     head, upstream = declaration.head, declaration.head.upstream
-    tls = ssl.create_default_context(cafile=_beside(declaration, upstream.ca_file)) if upstream.ca_file else None
+    tls = ssl.create_default_context(cafile=declaration.path.parent / upstream.ca_file) if upstream.ca_file else None
     breaker = CircuitBreaker(declaration.name)
     proxy = Proxy(
         HttpUpstream(upstream.url, connect_seconds=upstream.connect_seconds, tls=tls),
@@ -121,10 +121,6 @@ async def open_proxy(declaration: ProxyDeclaration, context: AppContext) -> Serv
         front_page=_front_page(declaration, endpoints),
         licence="" if head.licence == "unknown" else head.licence,
     )
-
-
-def _beside(declaration: ProxyDeclaration, file: str) -> str:
-    return str(declaration.path.parent / file)
 
 
 async def _until_the_end(proxy: Proxy) -> None:
