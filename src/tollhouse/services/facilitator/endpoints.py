@@ -5,7 +5,7 @@ import secrets
 from hashlib import blake2b
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from tollhouse import clock
 from tollhouse.errors import Problem
@@ -93,24 +93,13 @@ TO_SETTLE: dict[str, Any] = {
     },
     "paymentRequirements": _REQUIREMENTS,
 }
-VERIFIED: dict[str, Any] = {"isValid": True, "payer": _PAYER}
-SETTLED: dict[str, Any] = {
-    "success": True,
-    "transaction": "0x" + "8d" * 32,
-    "network": _BASE,
-    "payer": _PAYER,
-    "amount": "1000",
-}
-SUPPORTED: dict[str, Any] = {
-    "kinds": [
-        {"scheme": "exact", "network": _BASE, "x402Version": 2},
-        {"scheme": "upto", "network": _BASE, "x402Version": 2, "extra": {"facilitatorAddress": _ACCOUNT}},
-        {"scheme": "exact", "network": "base", "x402Version": 1},
-    ],
-    "extensions": [IDEMPOTENT_SETTLE],
-    "signers": {"eip155:*": [_ACCOUNT]},
-}
-
+VERIFIED = to_builtins(Verified(is_valid=True, payer=_PAYER))
+SETTLED = to_builtins(
+    SettleResult(success=True, transaction="0x" + "8d" * 32, network=_BASE, payer=_PAYER, amount="1000")
+)
+_UPTO = Kind(UPTO, _BASE, 2, {"facilitatorAddress": _ACCOUNT})
+_KINDS = [Kind(EXACT, _BASE, 2), _UPTO, Kind(EXACT, "base", 1)]
+SUPPORTED = to_builtins(Supported(_KINDS, [IDEMPOTENT_SETTLE], {"eip155:*": [_ACCOUNT]}))
 
 _PAYMENT: dict[str, Any] = {
     "terms": OPERATOR_ONLY,
@@ -160,10 +149,9 @@ class FacilitatorEndpoints:
             return fresh_json(Verified(is_valid=False, invalid_reason=VERIFY_ERROR, invalid_message=_NODE), 502)
         payer = parse_address(parsed.payment.payer).text
         if refusal is not None:
-            result = Verified(
-                is_valid=False, invalid_reason=refusal.reason, invalid_message=refusal.detail, payer=payer
+            return fresh_json(
+                Verified(is_valid=False, invalid_reason=refusal.reason, invalid_message=refusal.detail, payer=payer)
             )
-            return fresh_json(result)
         return fresh_json(Verified(is_valid=True, payer=payer))
 
     @endpoint(

@@ -93,15 +93,10 @@ class CompaniesPage(Struct, frozen=True):
     companies: tuple[Company, ...]
 
 
-class SearchPage(Struct, frozen=True):
+class SearchPage(CompaniesPage, frozen=True, kw_only=True):
     """One page of search results with the search text."""
 
     query: str
-    total: int
-    count: int
-    offset: int
-    limit: int
-    companies: tuple[Company, ...]
 
 
 class CategoryCount(Struct, frozen=True):

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
+from msgspec.structs import asdict
+
 from tollhouse.errors import Problem, invalid_parameter
 from tollhouse.http.endpoint import Example, Request, endpoint
 from tollhouse.http.terms import FREE
@@ -13,7 +15,7 @@ from tollhouse.services.infra.company import MUTUAL_KINDS, Category, Company, Ed
 from tollhouse.services.infra.concentration import Concentration, Coverage, measure_concentration, measure_coverage
 from tollhouse.services.infra.failure_simulation import Failure
 from tollhouse.services.infra.reachability import Walk, paths_between
-from tollhouse.services.infra.supply_graph import SupplyGraph
+from tollhouse.services.infra.supply_graph import SupplyGraph, near_ids
 
 COMPANY_ID = {
     "id": {
@@ -45,10 +47,7 @@ class GraphEndpoints:
         Filter by words, category and country. The path and the parameter `brand` have the names of a product
         service; `category` is the same filter as `brand`.
         """
-        query = request.query
-        companies = self._matching(query.q, query)
-        page = companies[query.offset : query.offset + query.limit]
-        return api.CompaniesPage(len(companies), len(page), query.offset, query.limit, tuple(page))
+        return self._page(request.query.q, request.query)
 
     @_endpoint(
         "GET", "/api/search", id="searchCompanies", tag="companies", sample=Example(query={"q": "hbm", "limit": 5})
@@ -58,23 +57,14 @@ class GraphEndpoints:
         query = request.query
         if not query.q.strip():
             raise invalid_parameter("q", "`q` must contain at least one word.")
-        companies = self._matching(query.q, query)
-        page = companies[query.offset : query.offset + query.limit]
-        return api.SearchPage(query.q, len(companies), len(page), query.offset, query.limit, tuple(page))
+        return api.SearchPage(**asdict(self._page(query.q, query)), query=query.q)
 
     @_endpoint("GET", "/api/retailers", id="listCategories", tag="companies")
     async def categories(self, _request: Request[None, None]) -> api.CategoriesPage:
         """List categories of the value chain."""
-        counts = [
-            api.CategoryCount(
-                category.id,
-                category.name,
-                sum(company.category == category.id for company in self._graph.companies),
-                category.order,
-            )
-            for category in self._graph.categories
-        ]
-        return api.CategoriesPage(len(counts), tuple(counts))
+        sizes = Counter(company.category for company in self._graph.companies)
+        counts = tuple(api.CategoryCount(one.id, one.name, sizes[one.id], one.order) for one in self._graph.categories)
+        return api.CategoriesPage(len(counts), counts)
 
     @_endpoint("GET", "/api/companies/{id}", id="getCompany", path_parameters=COMPANY_ID, tag="companies")
     async def get(self, request: Request[None, None]) -> api.CompanyDetail:
@@ -182,22 +172,23 @@ class GraphEndpoints:
         """Get what the catalogue knows and what it lacks."""
         return measure_coverage(self._graph)
 
-    def _matching(self, q: str | None, filters: api.Filters) -> list[Company]:
+    def _page(self, q: str | None, filters: api.Filters) -> api.CompaniesPage:
         given = {"brand": filters.brand, "category": filters.category}
         categories = {self._category(name, text).id for name, text in given.items() if text}
         country = _country(filters.country)
-        companies = self._graph.search(q) if q and q.strip() else self._graph.companies
-        return [
+        companies = [
             company
-            for company in companies
+            for company in (self._graph.search(q) if q and q.strip() else self._graph.companies)
             if categories <= {company.category} and (country is None or company.country == country.alpha2)
         ]
+        page = tuple(companies[filters.offset : filters.offset + filters.limit])
+        return api.CompaniesPage(len(companies), len(page), filters.offset, filters.limit, page)
 
     def _company(self, parameter: str, text: str) -> Company:
         """The company that a parameter names. Raises Problem with near matches: `not-found` for the path's `id`."""
         company = self._graph.names.company(text)
         if company is None:
-            near = self._graph.names.near_companies(text)
+            near = near_ids(text, self._graph.names.companies)
             detail = "No company has this id, name, ticker or alias."
             if parameter == "id":
                 raise Problem("not-found", detail, parameter=parameter, allowed=near)
@@ -207,7 +198,7 @@ class GraphEndpoints:
     def _category(self, parameter: str, text: str) -> Category:
         category = self._graph.names.category(text)
         if category is None:
-            near = self._graph.names.near_categories(text) or [category.id for category in self._graph.categories]
+            near = near_ids(text, self._graph.names.categories) or [each.id for each in self._graph.categories]
             raise invalid_parameter(parameter, "No category has this name or id.", near)
         return category
 

@@ -62,8 +62,11 @@ class EdgeRow(Struct, frozen=True):
     product: str | None
     slots: tuple[str, ...]
     evidence_class: str
-    evidence_url: str | None
-    evidence_date: str | None
+    evidence_url: str | None = None
+    evidence_date: str | None = None
+
+
+_COLUMNS = {*EdgeRow.__struct_fields__} - {"line"}
 
 
 class Records(Struct, frozen=True):
@@ -185,19 +188,7 @@ def _rows(document: dict[str, Any], table: str, shape: type[Row], name: str) -> 
 def _edges(folder: Traversable) -> Iterator[EdgeRow]:
     reader = csv.DictReader(folder.joinpath("edges.csv").read_text("utf-8").splitlines())
     for cells in reader:
-        try:
-            yield EdgeRow(
-                line=reader.line_num,
-                source=cells["source"],
-                target=cells["target"],
-                kind=cells["kind"],
-                product=cells["product"] or None,
-                slots=split_list(cells["slots"]),
-                evidence_class=cells["evidence_class"],
-                evidence_url=cells["evidence_url"] or None,
-                evidence_date=cells["evidence_date"] or None,
-            )
-        except (KeyError, AttributeError, TypeError):
-            raise CatalogueError(
-                f"edges.csv:{reader.line_num}: the line must have the eight columns of the header"
-            ) from None
+        if cells.keys() != _COLUMNS or None in cells.values():
+            raise CatalogueError(f"edges.csv:{reader.line_num}: the line must have the eight columns of the header")
+        optional = {name: cells[name] or None for name in ("product", "evidence_url", "evidence_date")}
+        yield EdgeRow(line=reader.line_num, **(cells | optional | {"slots": split_list(cells["slots"])}))

@@ -1,7 +1,7 @@
 """The supply graph: companies, categories and edges in memory, indexed for lookup, search and analysis."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import cast
@@ -26,6 +26,7 @@ from tollhouse.services.infra.reachability import SupplyNetwork
 from tollhouse.services.infra.records import CompanyRow, EdgeRow, Records, bundled, read_records
 
 MIN_SIMILARITY = 60
+MAX_NEAR = 5
 # A typo is a letter left out, added, changed, or swapped with its neighbour.
 _SHORTEST, _TWO_TYPOS_FROM = 4, 8
 
@@ -58,43 +59,29 @@ class CompanyNames:
         """The category with this id, name or alias."""
         return self.categories.get(normalize(text))
 
-    def near_companies(self, text: str, limit: int = 5, similarity: int = MIN_SIMILARITY) -> list[str]:
-        """Ids of companies with a name at least `similarity` (of 100) similar to `text`, the nearest first."""
-        return _near(text, self.companies, limit, similarity)
-
-    def near_categories(self, text: str, limit: int = 5) -> list[str]:
-        """Ids of categories with a name similar to `text`, the nearest first."""
-        return _near(text, self.categories, limit, MIN_SIMILARITY)
-
     def misspelt(self, text: str) -> Company | None:
         """The company whose name differs from `text` by one typo, or two in a long name."""
-        key = normalize(text)
-        return self.companies.get(nearest(key, self.companies.keys()) or "")
-
-
-def nearest(word: str, among: Iterable[str]) -> str | None:
-    """The candidate nearest to `word`, at most one typo away (two in a long word); None if there is none."""
-    if len(word) < _SHORTEST:
-        return None
-    texts = list(among)
-    # In a short word only two swapped letters are a typo: any other short word is another word.
-    swapped = next(
-        (text for text in texts if len(text) == len(word) == _SHORTEST and sorted(text) == sorted(word)), None
-    )
-    longer = [text for text in texts if len(text) > _SHORTEST]
-    best = process.extractOne(word, longer, scorer=OSA.distance, score_cutoff=_allowed_typos(word))
-    return swapped or (best[0] if best and best[1] <= _allowed_typos(best[0]) else None)
+        word = normalize(text)
+        if len(word) < _SHORTEST:
+            return None
+        # In a short word only two swapped letters are a typo: any other short word is another word.
+        short = (name for name in self.companies if len(name) == len(word) == _SHORTEST)
+        swapped = next((name for name in short if sorted(name) == sorted(word)), "")
+        longer = [name for name in self.companies if len(name) > _SHORTEST]
+        best = process.extractOne(word, longer, scorer=OSA.distance, score_cutoff=_allowed_typos(word))
+        return self.companies.get(swapped or (best[0] if best and best[1] <= _allowed_typos(best[0]) else ""))
 
 
 def _allowed_typos(word: str) -> int:
     return 2 if len(word) >= _TWO_TYPOS_FROM else 1
 
 
-def _near(text: str, index: dict[str, Company] | dict[str, Category], limit: int, similarity: int) -> list[str]:
+def near_ids(text: str, index: Mapping[str, Company | Category]) -> list[str]:
+    """Ids of the entries with a name similar to `text`, the nearest first."""
     matches = process.extract(
-        normalize(text), index.keys(), scorer=fuzz.WRatio, limit=limit * 3, score_cutoff=similarity
+        normalize(text), index.keys(), scorer=fuzz.WRatio, limit=MAX_NEAR * 3, score_cutoff=MIN_SIMILARITY
     )
-    return list(dict.fromkeys(index[key].id for key, _, _ in matches))[:limit]
+    return list(dict.fromkeys(index[key].id for key, _, _ in matches))[:MAX_NEAR]
 
 
 class CompanySearch:
@@ -224,20 +211,8 @@ class SupplyGraph:
     def rivals(self, company_id: str) -> list[Edge]:
         """`competes_with` edges to the other companies of its category. They are derived, not stored."""
         own = self.company(company_id)
-        return [
-            Edge(
-                id=edge_id(own.id, "competes_with", other.id),
-                source=own.id,
-                target=other.id,
-                kind="competes_with",
-                product=None,
-                slots=(),
-                evidence=(Evidence("same_category"),),
-                confidence=CONFIDENCE["same_category"],
-            )
-            for other in self.companies
-            if other.category == own.category and other.id != own.id
-        ]
+        others = [other.id for other in self.companies if other.category == own.category and other.id != own.id]
+        return [_edge(EdgeRow(0, own.id, other, "competes_with", None, (), "same_category")) for other in others]
 
 
 def load_supply_graph() -> SupplyGraph:

@@ -260,11 +260,8 @@ class GraphDataset(Dataset):
     ) -> CallResult:
         if operation in ("path", "steps"):
             path = self._path(*rows)
-            return (
-                msgspec.structs.replace(path, value=float(len(path.rows) - 1))
-                if operation == "steps" and path.rows
-                else path
-            )
+            is_counted = operation == "steps" and path.rows
+            return msgspec.structs.replace(path, value=float(len(path.rows) - 1)) if is_counted else path
         if operation == "between":
             return self._between(*rows)
         if operation == "failure":
