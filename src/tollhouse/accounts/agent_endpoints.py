@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any
 
-import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from tollhouse import clock
-from tollhouse.accounts.key_endpoints import iso_day
+from tollhouse.accounts.key_endpoints import SECONDS_PER_HOUR, Email, Label, iso_day
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS
 from tollhouse.accounts.wallets import Agent, AgentHeaders, WalletRegistry
 from tollhouse.config.settings import Settings
@@ -22,8 +21,6 @@ from tollhouse.payments.deposits.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
 
 REGISTER, USAGE = "/api/agent/register", "/api/agent/usage"
-SECONDS_PER_HOUR = 3_600
-SECONDS_PER_MINUTE = 60
 SIGNED_FOR_SECONDS = 600
 """How long, and how far ahead of this clock, a signature opens the usage of a wallet."""
 USAGES_PER_ADDRESS_PER_MINUTE = 60
@@ -39,19 +36,15 @@ Wallet = Annotated[
         extra_json_schema={"pattern": "^0[xX][0-9a-fA-F]{40}$"},
     ),
 ]
-Label = Annotated[
-    Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None, Meta(description="Your own name for the wallet")
-]
 
 
 class AgentRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /api/agent/register`."""
 
     wallet_address: Wallet
-    label: Label = None
+    label: Annotated[Label | None, Meta(description="Your own name for the wallet")] = None
     email: Annotated[
-        Annotated[str, Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
-        | None,
+        Email | None,
         Meta(
             description="The operator's way to reach you. Requires the wallet's signature: the three X-Agent headers, "
             "over the path `/api/agent/register?email=<email>`"
@@ -193,46 +186,20 @@ def _authentication(prefix: str, wallet_address: str) -> Authentication:
 
 _WALLET = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 _TX_HASH = f"0x{'5c' * 32}"
-_EXAMPLE_REGISTERED: dict[str, Any] = {
-    "agent_id": "agent_3f1c9a52b7d04e66",
-    "wallet_address": _WALLET,
-    "label": "my agent",
-    "authentication": msgspec.to_builtins(_authentication("service", _WALLET)),
-    "price_per_call_usd": "0.01",
-    "minimum_deposit_usd": "1.00",
-    "network": "eip155:8453",
-    "asset": "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913",
-    "treasury_address": None,
-}
-_EXAMPLE_CREDITED = {
-    "credited_usd": "5.00",
-    "balance_usd": "5.00",
-    "tx_hash": _TX_HASH,
-    "block_number": 31337,
-    "already_credited": False,
-}
-_EXAMPLE_BALANCE = {
-    "agent_id": "agent_3f1c9a52b7d04e66",
-    "wallet_address": _WALLET,
-    "balance_usd": "4.99",
-    "reserved_usd": "0.00",
-    "deposited_usd": "5.00",
-    "spent_usd": "0.01",
-    "calls": 1,
-    "last_call_at": "2026-01-31T08:00:00Z",
-}
-_EXAMPLE_USAGE: dict[str, Any] = {
-    "agent_id": "agent_3f1c9a52b7d04e66",
-    "wallet_address": _WALLET,
-    "days": [
-        {
-            "day": "2026-01-31",
-            "calls": 1,
-            "spent_usd": "0.01",
-            "operations": [{"service": "defense", "operation": "getBrief", "calls": 1, "spent_usd": "0.01"}],
-        }
-    ],
-}
+_AGENT, _USDC = "agent_3f1c9a52b7d04e66", "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+_SIGNING = _authentication("service", _WALLET)
+_EXAMPLE_REGISTERED = AgentRegistered(
+    _AGENT, _WALLET, "my agent", _SIGNING, "0.01", "1.00", "eip155:8453", _USDC, treasury_address=None
+)
+_EXAMPLE_CREDITED = DepositCredited("5.00", "5.00", _TX_HASH, 31337, already_credited=False)
+_EXAMPLE_BALANCE = AgentBalance(_AGENT, _WALLET, "4.99", "0.00", "5.00", "0.01", 1, "2026-01-31T08:00:00Z")
+_EXAMPLE_DAY = AgentDay("2026-01-31", 1, "0.01", [OperationSpending("defense", "getBrief", 1, "0.01")])
+_EXAMPLE_USAGE = AgentUsage(_AGENT, _WALLET, [_EXAMPLE_DAY])
+
+_DEPOSIT_PROBLEMS = (
+    "not-found", "deposit-pending", "deposit-invalid", "deposit-conflict", "rate-limited", "upstream-unavailable",
+    "not-configured",
+)  # fmt: skip
 
 
 class AgentEndpoints:
@@ -247,8 +214,8 @@ class AgentEndpoints:
         self._deposits = deposits
         self._meter = meter
         self._registrations = Windows(None, settings.keys_per_address_per_hour, SECONDS_PER_HOUR)
-        self._usages = Windows(None, USAGES_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
-        self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
+        self._usages = Windows(None, USAGES_PER_ADDRESS_PER_MINUTE)
+        self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE)
 
     @endpoint(
         "POST",
@@ -257,7 +224,7 @@ class AgentEndpoints:
         terms=FREE,
         problems=("rate-limited", "missing-credentials", "invalid-signature"),
         tag="agents",
-        examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: _EXAMPLE_REGISTERED},
+        examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: to_builtins(_EXAMPLE_REGISTERED)},
         sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
     )
     async def register(self, request: Request[None, AgentRequest]) -> AgentRegistered:
@@ -304,17 +271,9 @@ class AgentEndpoints:
         "/api/agent/deposit",
         id="depositCredit",
         terms=FREE,
-        problems=(
-            "not-found",
-            "deposit-pending",
-            "deposit-invalid",
-            "deposit-conflict",
-            "rate-limited",
-            "upstream-unavailable",
-            "not-configured",
-        ),
+        problems=_DEPOSIT_PROBLEMS,
         tag="agents",
-        examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: _EXAMPLE_CREDITED},
+        examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: to_builtins(_EXAMPLE_CREDITED)},
         sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
     )
     async def deposit(self, request: Request[None, DepositRequest]) -> DepositCredited:
@@ -347,7 +306,7 @@ class AgentEndpoints:
         terms=FREE,
         problems=("not-found",),
         tag="agents",
-        examples={JSON: _EXAMPLE_BALANCE},
+        examples={JSON: to_builtins(_EXAMPLE_BALANCE)},
         sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
     )
     async def balance(self, request: Request[BalanceQuery, None]) -> AgentBalance:
@@ -376,7 +335,7 @@ class AgentEndpoints:
         terms=FREE,
         problems=("missing-credentials", "invalid-signature", "rate-limited"),
         tag="agents",
-        examples={JSON: _EXAMPLE_USAGE},
+        examples={JSON: to_builtins(_EXAMPLE_USAGE)},
         sample=Example(
             query={"signed_at": "$SIGNED_AT"},
             headers={
@@ -398,21 +357,15 @@ class AgentEndpoints:
             raise invalid_parameter("signed_at", "`signed_at` must be within 10 minutes of the server's time.")
         agent = await self._known(signer)
         today = int(clock.seconds() // SECONDS_PER_DAY)
-        spent = await credit.agent_spending(self._ledger, agent.agent_id, today - request.query.days + 1)
-        return AgentUsage(
-            agent.agent_id,
-            agent.wallet_address,
-            [
-                AgentDay(
-                    iso_day(day),
-                    sum(one.calls for one in of_day),
-                    usd(sum(one.spent_micros for one in of_day)),
-                    [OperationSpending(one.service, one.operation, one.calls, usd(one.spent_micros)) for one in of_day],
-                )
-                for day in range(today - request.query.days + 1, today + 1)
-                for of_day in [[one for one in spent if one.day == day]]
-            ],
-        )
+        first = today - request.query.days + 1
+        spent = await credit.agent_spending(self._ledger, agent.agent_id, first)
+        days = []
+        for day in range(first, today + 1):
+            of_day = [one for one in spent if one.day == day]
+            calls, micros = sum(one.calls for one in of_day), sum(one.spent_micros for one in of_day)
+            each = [OperationSpending(one.service, one.operation, one.calls, usd(one.spent_micros)) for one in of_day]
+            days.append(AgentDay(iso_day(day), calls, usd(micros), each))
+        return AgentUsage(agent.agent_id, agent.wallet_address, days)
 
     async def _known(self, wallet: bytes) -> Agent:
         agent = await self._wallets.agent_of(wallet)

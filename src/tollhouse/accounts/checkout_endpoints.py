@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from tollhouse.accounts import store as key_store
 from tollhouse.accounts.keys import KeyRing
@@ -20,7 +20,6 @@ from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import Meter, Windows
 from tollhouse.storage.database import Database
 
-SECONDS_PER_MINUTE = 60
 # Each checkout makes several calls to Stripe.
 CHECKOUTS_PER_ADDRESS_PER_MINUTE = 60
 RETRY_SECONDS = 5
@@ -54,10 +53,7 @@ _EXAMPLE_REQUEST = {
     "email": "ada@example.org",
     "api_key": "th_live_0000000000000000000000000000000000",
 }
-_EXAMPLE_PAGE = {
-    "checkout_url": "https://checkout.stripe.com/c/pay/cs_live_a1b2c3",
-    "session_id": "cs_live_a1b2c3",
-}
+_EXAMPLE_PAGE = to_builtins(CheckoutPage("https://checkout.stripe.com/c/pay/cs_live_a1b2c3", "cs_live_a1b2c3"))
 
 
 class CheckoutEndpoints:
@@ -71,7 +67,7 @@ class CheckoutEndpoints:
         self._keys = keys
         self._meter = meter
         self._api = api
-        self._per_address = Windows(None, CHECKOUTS_PER_ADDRESS_PER_MINUTE, SECONDS_PER_MINUTE)
+        self._per_address = Windows(None, CHECKOUTS_PER_ADDRESS_PER_MINUTE)
         if api is not None:
             plans = open_plans(settings)
             self._checkout = Checkout(api, database, plans.default.name)
@@ -141,13 +137,7 @@ class CheckoutEndpoints:
         id="receiveStripeEvent",
         terms=FREE,
         takes_bytes=True,
-        problems=(
-            "invalid-webhook",
-            "payload-too-large",
-            "request-timeout",
-            "upstream-unavailable",
-            "not-configured",
-        ),
+        problems=("invalid-webhook", "payload-too-large", "request-timeout", "upstream-unavailable", "not-configured"),
         tag="keys",
         examples={JSON: {"received": True, "is_new": True}},
         sample=Example(body="$STRIPE_EVENT", headers={"Stripe-Signature": "$STRIPE_SIGNATURE"}),

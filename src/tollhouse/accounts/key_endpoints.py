@@ -16,15 +16,16 @@ from tollhouse.statistics.statistics import Statistics
 
 SECONDS_PER_HOUR = 3_600
 
+Email = Annotated[str, Meta(max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$")]
+Label = Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")]
+
 
 class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """The body of `POST /api/keys/create`."""
 
     email: Annotated[
-        str,
+        Email,
         Meta(
-            pattern=r"^[^@\s\x00-\x1f\x7f]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+$",
-            max_length=254,
             description="The operator's way to reach you. At most 20 active keys per client address and email address",
             examples=["ada@example.org"],
         ),
@@ -33,10 +34,7 @@ class KeyRequest(Struct, frozen=True, forbid_unknown_fields=True):
         str | UnsetType,
         Meta(description="The plan that every key starts on. Upgrade a key to get another plan", examples=["free"]),
     ] = UNSET
-    label: Annotated[
-        Annotated[str, Meta(max_length=100, pattern=r"^[^\x00]*$")] | None,
-        Meta(description="Your own name for the key", examples=["my agent"]),
-    ] = None
+    label: Annotated[Label | None, Meta(description="Your own name for the key", examples=["my agent"])] = None
 
 
 class KeyIssued(Struct, frozen=True):
@@ -212,14 +210,10 @@ class KeyEndpoints:
         key_id, today = _holder(request).key_id, int(clock.seconds() // SECONDS_PER_DAY)
         counted = {one.day: one for one in await self._statistics.usage_by_day(key_id, request.query.days)}
         names = [iso_day(today - ago) for ago in reversed(range(request.query.days))]
+        days = [(name, counted.get(name)) for name in names]
         return KeyHistory(
             key_id,
-            [
-                KeyDay(name, one.requests, one.refused, one.failed)
-                if (one := counted.get(name))
-                else KeyDay(name, 0, 0, 0)
-                for name in names
-            ],
+            [KeyDay(name, *((one.requests, one.refused, one.failed) if one else (0, 0, 0))) for name, one in days],
         )
 
     @endpoint(

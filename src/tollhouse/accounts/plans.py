@@ -63,11 +63,7 @@ DEFAULT_PLANS = (
     Plan("free", Limits(100, 10), 0),
     Plan("pro", Limits(10_000, 100), 49 * MICROS_PER_USD, 490 * MICROS_PER_USD, ("chat",), chat_per_day=200),
     Plan(
-        "enterprise",
-        Limits(None, 1_000),
-        499 * MICROS_PER_USD,
-        4_990 * MICROS_PER_USD,
-        ("chat", "alerts", "analysis"),
+        "enterprise", Limits(None, 1_000), 499 * MICROS_PER_USD, 4_990 * MICROS_PER_USD, ("chat", "alerts", "analysis")
     ),
 )
 

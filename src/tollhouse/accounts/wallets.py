@@ -91,11 +91,7 @@ class WalletRegistry:
                 return _agent(row)
             made = Agent(f"agent_{secrets.token_hex(8)}", address.text, label, clock.iso(clock.now()))
             await store.insert_agent(
-                connection,
-                id=made.agent_id,
-                wallet_address=made.wallet_address,
-                label=label,
-                created_at=made.created_at,
+                connection, id=made.agent_id, wallet_address=address.text, label=label, created_at=made.created_at
             )
         return made
 

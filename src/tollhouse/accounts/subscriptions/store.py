@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import Boolean, Column, Double, Index, Integer, String, Table, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.storage.database import Transaction, metadata
+from tollhouse.storage.database import Transaction, insert, metadata
 
 account = Table(
     "checkout_account",
@@ -68,29 +67,27 @@ class Account(Struct, frozen=True):
     cancels_at_period_end: bool = False
     period_ends_at: float | None = None
 
-    @classmethod
-    def from_row(cls, row: Any) -> "Account":
-        """The account of a database row."""
-        return cls(**{column.key: row._mapping[column] for column in account.c})  # noqa: SLF001 - public in SQLAlchemy
-
 
 async def get_or_create_account(transaction: Transaction, key_id: str, default_plan: str) -> tuple[Account, bool]:
     """The account of this key, and whether it was created by this call."""
     new = Account(key_id, default_plan)
     values = {name: getattr(new, name) for name in new.__struct_fields__}
-    result = await transaction.execute(_insert(transaction, account).values(**values).on_conflict_do_nothing())
+    result = await transaction.execute(insert(transaction, account).values(**values).on_conflict_do_nothing())
     return await get_account(transaction, key_id), result.rowcount == 1
 
 
 async def find_account(connection: AsyncConnection, key_id: str) -> Account | None:
     """The account of this key, or None."""
     row = (await connection.execute(select(account).where(account.c.key_id == key_id))).one_or_none()
-    return None if row is None else Account.from_row(row)
+    # SQLAlchemy's `_mapping` is public: a row's members are attributes.
+    return None if row is None else Account(**{column.key: row._mapping[column] for column in account.c})  # noqa: SLF001
 
 
 async def get_account(connection: AsyncConnection, key_id: str) -> Account:
     """The account of this key, which exists."""
-    return Account.from_row((await connection.execute(select(account).where(account.c.key_id == key_id))).one())
+    known = await find_account(connection, key_id)
+    assert known is not None, "an account that is not there"
+    return known
 
 
 async def key_of_customer(connection: AsyncConnection, customer_id: str) -> str | None:
@@ -136,14 +133,9 @@ async def processed_events(connection: AsyncConnection, event_ids: Collection[st
 
 async def insert_event(transaction: Transaction, **values: object) -> None:
     """Record that an event was processed."""
-    await transaction.execute(_insert(transaction, event).values(**values).on_conflict_do_nothing())
+    await transaction.execute(insert(transaction, event).values(**values).on_conflict_do_nothing())
 
 
 async def delete_events(transaction: Transaction, before: float) -> None:
     """Delete the events processed before this time."""
     await transaction.execute(event.delete().where(event.c.processed_at < before))
-
-
-def _insert(transaction: Transaction, table: Table) -> Any:
-    """The database's own INSERT, which knows ON CONFLICT."""
-    return (sqlite if transaction.dialect.name == "sqlite" else postgresql).insert(table)
