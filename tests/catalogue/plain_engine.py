@@ -50,12 +50,12 @@ class PlainEngine:
         matching = self._ordered(self._matching(query, None), query)
         page = matching[query.offset : query.offset + query.limit]
         facets = {name: self._facet(query, self._schema.by_name[name]) for name in query.facets}
-        return SearchResult(len(matching), [visible_members(self._schema, item, query.fields) for item in page], facets)
+        return SearchResult(len(matching), [visible_members(self._schema, item) for item in page], facets)
 
     def items(self, query: CatalogueQuery) -> Iterator[Item]:
         query.check(self._schema)
         for item in sorted(self._matching(query, None), key=lambda item: item["id"]):
-            yield visible_members(self._schema, item, query.fields)
+            yield visible_members(self._schema, item)
 
     def get(self, identity: str) -> Item | None:
         item = self._items.get(identity)

@@ -15,14 +15,7 @@ from tollhouse import clock
 from tollhouse.catalogue import store
 from tollhouse.catalogue.index import layout
 from tollhouse.catalogue.index_snapshots import IndexSnapshots, IndexState
-from tollhouse.catalogue.items import (
-    Item,
-    display_number,
-    encode_item,
-    item_prices,
-    prepare_item,
-    visible_members,
-)
+from tollhouse.catalogue.items import Item, display_number, encode_item, item_prices, prepare_item, visible_members
 from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search_engine import TantivyEngine
@@ -62,9 +55,6 @@ class Changes(Struct, frozen=True):
     price_changed: list[Change] = field(default_factory=list)
     changed: list[Change] = field(default_factory=list)
     removed: list[Change] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.created) + len(self.price_changed) + len(self.changed) + len(self.removed)
 
 
 class StoredItem(Struct, frozen=True):
@@ -198,7 +188,6 @@ class Catalogue:
         transaction: Transaction,
         upserts: Iterable[Item],
         removals: Iterable[str] = (),
-        *,
         at: datetime | None = None,
     ) -> Changes:
         """Write a change set and return its changes, so that the caller can act on them in the same transaction.

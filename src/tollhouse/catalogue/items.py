@@ -178,10 +178,9 @@ def encode_item(item: Item) -> bytes:
     return msgspec.json.encode(item, order="deterministic")
 
 
-def visible_members(schema: Schema, item: Item, fields: tuple[str, ...] | None = None) -> Item:
-    """The exported members of an item in the schema's order, or just those in `fields`."""
-    names = schema.exported if fields is None else [name for name in schema.exported if name in {"id", *fields}]
-    return {name: item[name] for name in names if name in item}
+def visible_members(schema: Schema, item: Item) -> Item:
+    """The exported members of an item in the schema's order."""
+    return {name: item[name] for name in schema.exported if name in item}
 
 
 def comparable_values(schema: Schema, item: Item, name: str) -> list[Comparable]:

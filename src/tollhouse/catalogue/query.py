@@ -46,7 +46,7 @@ class CatalogueQuery(Struct, frozen=True):
     is a filter of that field. If few items have every word of the text, items with some of the words follow, unless
     `every_word` is set. `sort` is a field's name, with a leading `-` for descending order; "" is relevance with a text,
     else the id. Items without a value come last in both orders, equal ones in order of id. `cursor` is "*" for a first
-    page, and then the `next_cursor` of each page; orders by relevance have none. `fields` None returns all members.
+    page, and then the `next_cursor` of each page; orders by relevance have none.
     """
 
     text: str | None = None
@@ -59,7 +59,6 @@ class CatalogueQuery(Struct, frozen=True):
     offset: int = 0
     limit: int = 20
     cursor: str = ""
-    fields: tuple[str, ...] | None = None
 
     def check(self, schema: Schema) -> None:
         """Validate against a schema. Raises Problem `invalid-parameter` with the field's name as `parameter`."""
@@ -75,9 +74,6 @@ class CatalogueQuery(Struct, frozen=True):
             _check_offered(schema, "facets", name, "faceted")
         if self.sort:
             _check_offered(schema, "sort", self.sort.removeprefix("-"), "sorted")
-        for name in self.fields or ():
-            if name not in schema.exported:
-                raise invalid_parameter("fields", f"Unknown field {name[:60]!r}.", list(schema.exported))
         self._check_page(schema)
 
     def _check_page(self, schema: Schema) -> None:

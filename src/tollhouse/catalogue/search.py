@@ -19,7 +19,7 @@ from tollhouse.catalogue.reranking import RERANKED, reranked
 from tollhouse.catalogue.schema import RANGED, Field
 from tollhouse.catalogue.scoring import Ranking, all_of, any_of
 from tollhouse.catalogue.term_matching import Match, Matcher
-from tollhouse.catalogue.tokens import Word, query_words
+from tollhouse.catalogue.tokens import query_words
 
 # Above this many items of one score, they are ordered by segment, and by id only within a segment.
 MAX_SORTED_TIES = 1_000
@@ -265,12 +265,10 @@ def _narrowed(query: IndexQuery, filters: Sequence[IndexQuery]) -> IndexQuery:
 
 def _clause(view: View, clause: Clause) -> IndexQuery:
     if not clause.field:
-        texts = [query_words(str(value)) for value in clause.values]
-        having = any_of([all_of([_has_word(view, word) for word in words]) for words in texts if words])
+        texts = [text for text in map(str, clause.values) if query_words(text)]
+        having = any_of([_has_words(view, index.STEMS, text) for text in texts])
     elif clause.words:
-        column = index.stems_column(clause.field)
-        stems = [index.equal(view.columns, "text", column, word.stem) for word in query_words(clause.words)]
-        having = all_of(stems)
+        having = _has_words(view, index.stems_column(clause.field), clause.words)
     elif clause.ends is None:
         having = _any_of(view, view.schema.by_name[clause.field], clause.values)
     else:
@@ -281,8 +279,8 @@ def _clause(view: View, clause: Clause) -> IndexQuery:
     return IndexQuery.boolean_query([(Occur.Must, EVERYTHING), (Occur.MustNot, having)])
 
 
-def _has_word(view: View, word: Word) -> IndexQuery:
-    return index.equal(view.columns, "text", index.STEMS, word.stem)
+def _has_words(view: View, column: str, text: str) -> IndexQuery:
+    return all_of([index.equal(view.columns, "text", column, word.stem) for word in query_words(text)])
 
 
 def _interval(field: Field, ends: Range) -> Interval:
@@ -302,8 +300,7 @@ def _any_of(view: View, field: Field, values: Sequence[Value]) -> IndexQuery:
     compared = [
         index.text_place(str(value)) if field.name == "id" else comparable(field.type, value) for value in values
     ]
-    queries = [index.equal(view.columns, field.type, column, value) for value in compared]
-    return queries[0] if len(queries) == 1 else IndexQuery.boolean_query([(Occur.Should, each) for each in queries])
+    return any_of([index.equal(view.columns, field.type, column, value) for value in compared])
 
 
 def get_item(view: View, identity: str) -> Item | None:

@@ -11,7 +11,7 @@ from tantivy import Query as IndexQuery
 from tollhouse.catalogue import facets, index, search
 from tollhouse.catalogue.distribution import count_bars
 from tollhouse.catalogue.index import View
-from tollhouse.catalogue.items import Item, visible_members
+from tollhouse.catalogue.items import Item
 from tollhouse.catalogue.query import CatalogueQuery, Distribution, SearchResult, Suggestion, ValueCount
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.search import Conditions
@@ -86,8 +86,6 @@ class TantivyEngine:
         where, corrected = self._where(query)
         counts, total = facets.count_facets(where, query)
         total, items, cursor = search.read_page(where, query, total)
-        if query.fields is not None:
-            items = [visible_members(self._schema, item, query.fields) for item in items]
         return SearchResult(total, items, counts, corrected, cursor)
 
     def distribution(self, query: CatalogueQuery, field: str) -> Distribution:
@@ -101,10 +99,7 @@ class TantivyEngine:
         Raises Problem `invalid-parameter`.
         """
         where, _ = self._where(query)
-        matches = search.all_matches(where)
-        if query.fields is None:
-            return matches
-        return (visible_members(self._schema, item, query.fields) for item in matches)
+        return search.all_matches(where)
 
     def get(self, identity: str) -> Item | None:
         return search.get_item(self._snapshot.view, identity)

@@ -4,25 +4,12 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Index,
-    Integer,
-    LargeBinary,
-    String,
-    Table,
-    delete,
-    func,
-    select,
-    tuple_,
-)
+from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, LargeBinary, String, Table, delete, func, select
+from sqlalchemy import tuple_ as row_of
 from sqlalchemy import update as update_rows
-from sqlalchemy.dialects import postgresql, sqlite
 
 from tollhouse.catalogue.items import batches
-from tollhouse.storage.database import Transaction, metadata, upsert
+from tollhouse.storage.database import Transaction, insert, metadata, upsert
 
 catalogue = Table(
     "catalogue",
@@ -79,9 +66,8 @@ async def read_revision(connection: Transaction, name: str) -> tuple[str, int]:
 
 async def locked_revision(connection: Transaction, name: str) -> int:
     """The catalogue's revision, locked against other writers until the transaction ends."""
-    dialect = sqlite if connection.dialect.name == "sqlite" else postgresql
-    statement = dialect.insert(catalogue).values(name=name, epoch=secrets.token_hex(16), revision=0)
-    await connection.execute(statement.on_conflict_do_nothing())
+    new = insert(connection, catalogue).values(name=name, epoch=secrets.token_hex(16), revision=0)
+    await connection.execute(new.on_conflict_do_nothing())
     query = select(catalogue.c.revision).where(catalogue.c.name == name).with_for_update()
     return int((await connection.execute(query)).scalar_one())
 
@@ -124,14 +110,9 @@ async def write_prices(connection: Transaction, name: str, rows: Sequence[dict[s
 
 async def read_changes(connection: Transaction, name: str, after: tuple[int, str], limit: int) -> list[Any]:
     """The next rows after a (revision, id), in that order, including removed items."""
-    at = tuple_(catalogue_item.c.revision, catalogue_item.c.id)
-    query = (
-        select(catalogue_item)
-        .where(catalogue_item.c.catalogue == name, at > tuple_(*after))
-        .order_by(catalogue_item.c.revision, catalogue_item.c.id)
-        .limit(limit)
-    )
-    return list(await connection.execute(query))
+    item = catalogue_item.c
+    later = select(catalogue_item).where(item.catalogue == name, row_of(item.revision, item.id) > row_of(*after))
+    return list(await connection.execute(later.order_by(item.revision, item.id).limit(limit)))
 
 
 async def changed_ids(connection: Transaction, name: str, after: int, limit: int) -> list[str]:

@@ -13,7 +13,7 @@ from math import comb
 from msgspec import Struct
 from tantivy import Occur, Query
 
-from tollhouse.catalogue.index import SAMPLED, STEMS, WORDS, View
+from tollhouse.catalogue.index import SAMPLED, STEMS, WORDS, View, equal
 from tollhouse.catalogue.schema import Schema
 from tollhouse.catalogue.scoring import Group, Phrase, Ranking, Scoring, all_of, any_of
 from tollhouse.catalogue.tokens import MAX_CHARACTERS, STOPWORDS, Word, head_stem, query_words, stem
@@ -124,6 +124,7 @@ class Matcher:
         self._spelling = Spelling(view)
         self._synonyms = synonyms_by_stem(view.schema)
         self._scoring = Scoring(view)
+        self.score = self._scoring.word_query
         self._matches: dict[tuple[str, bool], Match] = {}
 
     def match(self, text: str, *, every_word: bool = False) -> Match:
@@ -140,10 +141,6 @@ class Matcher:
             ranking = self._scoring.ranking(groups, matches, fuller, required)
             self._matches[key] = Match(matches, ranking, corrected, heads)
         return self._matches[key]
-
-    def score(self, stemmed: str) -> Query:
-        """Items with a word in a searched field, scored."""
-        return self._scoring.word_query(stemmed)
 
     def _groups(self, words: Sequence[Word]) -> tuple[dict[str, Group], dict[str, str]]:
         """One group for each distinct word that is no stopword, by its stem, and the corrections."""
@@ -184,11 +181,7 @@ class Matcher:
 
     def _having(self, group: Group) -> Query:
         """Items with one of the phrases, unscored."""
-        columns = self._view.columns
-        phrases = [
-            [Query.term_query(columns, STEMS, stemmed, index_option="basic") for stemmed in each] for each in group
-        ]
-        return any_of([all_of(phrase) for phrase in phrases])
+        return any_of([all_of([equal(self._view.columns, "text", STEMS, stemmed) for stemmed in one]) for one in group])
 
     def _relax(self, word_groups: Sequence[Group], *, every_word: bool) -> tuple[Query, list[Query], int]:
         """Items with all groups, or with fewer until there are enough.
