@@ -1,5 +1,6 @@
 """Endpoints under /api/agent: register a wallet, credit a deposit, read a balance and what was spent."""
 
+from functools import partial
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct, to_builtins
@@ -201,6 +202,8 @@ _DEPOSIT_PROBLEMS = (
     "not-configured",
 )  # fmt: skip
 
+_endpoint = partial(endpoint, terms=FREE, tag="agents")
+
 
 class AgentEndpoints:
     """Handlers of the agent endpoints. `deposits` is None where this server does not accept any."""
@@ -217,13 +220,11 @@ class AgentEndpoints:
         self._usages = Windows(None, USAGES_PER_ADDRESS_PER_MINUTE)
         self._reports = Windows(None, DEPOSITS_PER_ADDRESS_PER_MINUTE)
 
-    @endpoint(
+    @_endpoint(
         "POST",
         REGISTER,
         id="registerAgent",
-        terms=FREE,
         problems=("rate-limited", "missing-credentials", "invalid-signature"),
-        tag="agents",
         examples={"body": {"wallet_address": _WALLET, "label": "my agent"}, JSON: to_builtins(_EXAMPLE_REGISTERED)},
         sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "label": "my agent"}),
     )
@@ -266,13 +267,11 @@ class AgentEndpoints:
             )
         return self._wallets.signed_by(path, "", AgentHeaders(*sent))
 
-    @endpoint(
+    @_endpoint(
         "POST",
         "/api/agent/deposit",
         id="depositCredit",
-        terms=FREE,
         problems=_DEPOSIT_PROBLEMS,
-        tag="agents",
         examples={"body": {"wallet_address": _WALLET, "tx_hash": _TX_HASH}, JSON: to_builtins(_EXAMPLE_CREDITED)},
         sample=Example(body={"wallet_address": "$WALLET_ADDRESS", "tx_hash": "$TX_HASH"}),
     )
@@ -299,13 +298,11 @@ class AgentEndpoints:
             already_credited=credited.already_credited,
         )
 
-    @endpoint(
+    @_endpoint(
         "GET",
         "/api/agent/balance",
         id="getAgentBalance",
-        terms=FREE,
         problems=("not-found",),
-        tag="agents",
         examples={JSON: to_builtins(_EXAMPLE_BALANCE)},
         sample=Example(query={"wallet_address": "$WALLET_ADDRESS"}),
     )
@@ -328,13 +325,11 @@ class AgentEndpoints:
             last_call_at=None if standing.last_call_at is None else clock.iso(clock.at(standing.last_call_at)),
         )
 
-    @endpoint(
+    @_endpoint(
         "GET",
         USAGE,
         id="getAgentUsage",
-        terms=FREE,
         problems=("missing-credentials", "invalid-signature", "rate-limited"),
-        tag="agents",
         examples={JSON: to_builtins(_EXAMPLE_USAGE)},
         sample=Example(
             query={"signed_at": "$SIGNED_AT"},

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, to_builtins
@@ -55,6 +56,8 @@ _EXAMPLE_REQUEST = {
 }
 _EXAMPLE_PAGE = to_builtins(CheckoutPage("https://checkout.stripe.com/c/pay/cs_live_a1b2c3", "cs_live_a1b2c3"))
 
+_endpoint = partial(endpoint, "POST", terms=FREE, tag="keys")
+
 
 class CheckoutEndpoints:
     """Handlers of checkout, portal and webhook. `api` is None where Stripe is not configured."""
@@ -73,13 +76,10 @@ class CheckoutEndpoints:
             self._checkout = Checkout(api, database, plans.default.name)
             self._sync = SubscriptionSync(api, database, settings.stripe_prices, plans)
 
-    @endpoint(
-        "POST",
+    @_endpoint(
         "/api/stripe/checkout",
         id="beginCheckout",
-        terms=FREE,
         problems=("already-subscribed", "rate-limited", "upstream-unavailable", "not-configured"),
-        tag="keys",
         examples={"body": _EXAMPLE_REQUEST, JSON: _EXAMPLE_PAGE},
         sample=Example(body={"price_id": "$PRICE_ID", "email": "$EMAIL", "api_key": "$TOLLHOUSE_KEY"}),
     )
@@ -111,13 +111,11 @@ class CheckoutEndpoints:
         async with _stripe_failures():
             return await self._checkout.open_page(holder.key_id, email, body.price_id)
 
-    @endpoint(
-        "POST",
+    @_endpoint(
         "/api/stripe/portal",
         id="openPortal",
         terms=KEY_UNMETERED,
         problems=("not-found", "rate-limited", "upstream-unavailable", "not-configured"),
-        tag="keys",
         examples={JSON: {"portal_url": "https://billing.stripe.com/p/session/live_YWNjdF8x"}},
     )
     async def portal(self, request: Request[None, None]) -> PortalOpened:
@@ -131,14 +129,11 @@ class CheckoutEndpoints:
         async with _stripe_failures():
             return PortalOpened(await self._checkout.open_portal(request.caller.key_id))
 
-    @endpoint(
-        "POST",
+    @_endpoint(
         "/api/stripe/webhook",
         id="receiveStripeEvent",
-        terms=FREE,
         takes_bytes=True,
         problems=("invalid-webhook", "payload-too-large", "request-timeout", "upstream-unavailable", "not-configured"),
-        tag="keys",
         examples={JSON: {"received": True, "is_new": True}},
         sample=Example(body="$STRIPE_EVENT", headers={"Stripe-Signature": "$STRIPE_SIGNATURE"}),
     )

@@ -1,5 +1,6 @@
 """Endpoints under /api/keys: create, verify, rotate and revoke API keys."""
 
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -122,6 +123,7 @@ _EXAMPLE_STATUS = {
     },
 }
 
+_EXAMPLE_REVOKED = {"revoked": True, "key_id": _EXAMPLE["key_id"]}
 _EXAMPLE_DAYS: dict[str, Any] = {
     "key_id": _EXAMPLE["key_id"],
     "days": [
@@ -129,6 +131,8 @@ _EXAMPLE_DAYS: dict[str, Any] = {
         {"day": "2026-01-31", "requests": 52, "refused": 2, "failed": 0},
     ],
 }
+
+_endpoint = partial(endpoint, terms=KEY_UNMETERED, tag="keys")
 
 
 class KeyEndpoints:
@@ -143,13 +147,12 @@ class KeyEndpoints:
         self._statistics = statistics
         self._per_address = Windows(None, keys_per_address_per_hour, SECONDS_PER_HOUR)
 
-    @endpoint(
+    @_endpoint(
         "POST",
         "/api/keys/create",
         id="createKey",
         terms=FREE,
         problems=("tier-not-self-service", "too-many-keys"),
-        tag="keys",
         examples={"body": {"email": "ada@example.org", "label": "my agent"}, JSON: _EXAMPLE_ISSUED},
     )
     async def create(self, request: Request[None, KeyRequest]) -> KeyIssued:
@@ -178,9 +181,7 @@ class KeyEndpoints:
             await release(self._meter, reservation)
             raise
 
-    @endpoint(
-        "GET", "/api/keys/verify", id="verifyKey", terms=KEY_UNMETERED, tag="keys", examples={JSON: _EXAMPLE_STATUS}
-    )
+    @_endpoint("GET", "/api/keys/verify", id="verifyKey", examples={JSON: _EXAMPLE_STATUS})
     async def verify(self, request: Request[None, None]) -> KeyStatus:
         """Verify an API key.
 
@@ -198,9 +199,7 @@ class KeyEndpoints:
             usage=KeyUsage(day=_use(verdict.day), minute=_use(verdict.sliding)),
         )
 
-    @endpoint(
-        "GET", "/api/keys/usage", id="getKeyUsage", terms=KEY_UNMETERED, tag="keys", examples={JSON: _EXAMPLE_DAYS}
-    )
+    @_endpoint("GET", "/api/keys/usage", id="getKeyUsage", examples={JSON: _EXAMPLE_DAYS})
     async def history(self, request: Request[HistoryQuery, None]) -> KeyHistory:
         """The calls of an API key on each of the last days.
 
@@ -216,15 +215,7 @@ class KeyEndpoints:
             [KeyDay(name, *((one.requests, one.refused, one.failed) if one else (0, 0, 0))) for name, one in days],
         )
 
-    @endpoint(
-        "POST",
-        "/api/keys/rotate",
-        id="rotateKey",
-        terms=KEY_UNMETERED,
-        problems=("key-rotated",),
-        tag="keys",
-        examples={JSON: _EXAMPLE_ISSUED},
-    )
+    @_endpoint("POST", "/api/keys/rotate", id="rotateKey", problems=("key-rotated",), examples={JSON: _EXAMPLE_ISSUED})
     async def rotate(self, request: Request[None, None]) -> KeyIssued:
         """Rotate an API key.
 
@@ -234,14 +225,7 @@ class KeyEndpoints:
         key = request.over_http.header(b"authorization").partition(" ")[2].strip()
         return issued(await self._keys.rotate(_holder(request).key_id, key), self._plans)
 
-    @endpoint(
-        "POST",
-        "/api/keys/revoke",
-        id="revokeKey",
-        terms=KEY_UNMETERED,
-        tag="keys",
-        examples={JSON: {"revoked": True, "key_id": _EXAMPLE["key_id"]}},
-    )
+    @_endpoint("POST", "/api/keys/revoke", id="revokeKey", examples={JSON: _EXAMPLE_REVOKED})
     async def revoke(self, request: Request[None, None]) -> KeyRevoked:
         """Revoke an API key.
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from decimal import Decimal
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, TypeVar
 
 from msgspec import Struct, structs
 
@@ -17,6 +17,8 @@ from tollhouse.money import MICROS_PER_USD, micros, usd
 MINIMUM_DEPOSIT_MICROS = MICROS_PER_USD
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,15}")
+
+T = TypeVar("T")
 
 
 class Limits(Struct, frozen=True):
@@ -139,13 +141,11 @@ def _changed(plan: Plan, given: PlanSettings) -> Plan:
         _count(plan.name, "requests_per_day", given.requests_per_day, plan.limits.requests_per_day),
         _count(plan.name, "requests_per_minute", given.requests_per_minute, plan.limits.requests_per_minute) or 0,
     )
-    month = _price(plan.name, "price_usd_month", given.price_usd_month)
-    year = _price(plan.name, "price_usd_year", given.price_usd_year)
     return structs.replace(
         plan,
         limits=limits,
-        month_micros=plan.month_micros if month is None else month,
-        year_micros=plan.year_micros if year is None else year,
+        month_micros=_price(plan.name, "price_usd_month", given.price_usd_month, plan.month_micros),
+        year_micros=_price(plan.name, "price_usd_year", given.price_usd_year, plan.year_micros),
         entitlements=plan.entitlements if given.entitlements is None else tuple(dict.fromkeys(given.entitlements)),
         chat_per_day=_count(plan.name, "chat_per_day", given.chat_per_day, plan.chat_per_day),
     )
@@ -161,9 +161,9 @@ def _count(plan: str, member: str, given: int | Literal["unlimited"] | None, cur
     return given
 
 
-def _price(plan: str, member: str, given: Decimal | None) -> int | None:
+def _price(plan: str, member: str, given: Decimal | None, current: T) -> int | T:
     if given is None:
-        return None
+        return current
     if not 0 <= given < 1_000_000 or given * 100 % 1:
         raise SettingError(f"plans.{plan}: `{member}` must be an amount in USD with at most two decimals")
     return micros(given)

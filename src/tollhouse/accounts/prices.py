@@ -18,10 +18,7 @@ MAX_REQUESTS = 1_000_000
 
 
 def with_prices(
-    services: Sequence[Service],
-    prices: Mapping[str, Mapping[str, PriceSettings]],
-    plans: Plans,
-    known: Collection[str],
+    services: Sequence[Service], prices: Mapping[str, Mapping[str, PriceSettings]], plans: Plans, known: Collection[str]
 ) -> list[Service]:
     """The services with the operator's prices. Raises SettingError for a price of something that there is not.
 
@@ -55,26 +52,21 @@ def _terms(where: str, operation: Endpoint, given: PriceSettings, plans: Plans) 
     if given.row_usd is not None and operation.count_units is None:
         raise SettingError(f"{where}: `row_usd` is for operations that count their rows, such as exports")
     if price is not None and is_changed:
-        request, row = _amount(where, "request_usd", given.request_usd), _amount(where, "row_usd", given.row_usd)
         price = structs.replace(
             price,
-            request_micros=price.request_micros if request is None else request,
-            unit_micros=price.unit_micros if row is None else row,
-            unit=price.unit or ("row" if row else ""),
+            request_micros=_amount(where, "request_usd", given.request_usd, price.request_micros),
+            unit_micros=_amount(where, "row_usd", given.row_usd, price.unit_micros),
+            unit=price.unit or ("row" if given.row_usd else ""),
         )
     return structs.replace(terms, price=price, requests=_requests(where, given.requests, plans))
 
 
-def _amount(where: str, name: str, given: Decimal | None) -> int | None:
+def _amount(where: str, name: str, given: Decimal | None, current: int) -> int:
     if given is None:
-        return None
+        return current
     # A call must cost something, whatever it returns.
-    least = 1 if name == "request_usd" else 0
-    if (
-        not given.is_finite()
-        or not least <= given * MICROS_PER_USD <= MAX_USD * MICROS_PER_USD
-        or given * MICROS_PER_USD % 1
-    ):
+    least, exact = 1 if name == "request_usd" else 0, given * MICROS_PER_USD
+    if not given.is_finite() or not least <= exact <= MAX_USD * MICROS_PER_USD or exact % 1:
         bound = "greater than zero" if least else "zero or more"
         raise SettingError(f"{where}: `{name}` must be {bound}, in whole millionths of a dollar, at most {MAX_USD:,}")
     return micros(given)

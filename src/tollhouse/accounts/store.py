@@ -46,7 +46,6 @@ server_secret = Table(
 
 
 async def insert_key(connection: AsyncConnection, **values: object) -> None:
-    """Insert a key."""
     await connection.execute(api_key.insert().values(**values))
 
 
@@ -108,12 +107,10 @@ async def replace_hash(connection: AsyncConnection, key_id: str, old: bytes, new
 
 
 async def insert_agent(connection: AsyncConnection, **values: object) -> None:
-    """Insert an agent."""
     await connection.execute(agent.insert().values(**values))
 
 
 async def set_agent_email(connection: AsyncConnection, agent_id: str, email: str) -> None:
-    """Replace the email address of an agent."""
     await connection.execute(update(agent).where(agent.c.id == agent_id).values(email=email))
 
 
@@ -129,5 +126,4 @@ async def secret_named(connection: AsyncConnection, name: str) -> bytes | None:
 
 
 async def insert_secret(connection: AsyncConnection, name: str, value: bytes) -> None:
-    """Insert a secret."""
     await connection.execute(server_secret.insert().values(name=name, value=value))

@@ -63,7 +63,6 @@ class WalletRegistry:
         return known or self._cache(address.raw, await self._registered(address, label))
 
     async def set_email(self, agent: Agent, email: str) -> None:
-        """Replace the email address of an agent."""
         async with self._database.writing() as connection:
             await store.set_agent_email(connection, agent.agent_id, email)
 

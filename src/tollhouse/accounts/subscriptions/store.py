@@ -132,7 +132,6 @@ async def processed_events(connection: AsyncConnection, event_ids: Collection[st
 
 
 async def insert_event(transaction: Transaction, **values: object) -> None:
-    """Record that an event was processed."""
     await transaction.execute(insert(transaction, event).values(**values).on_conflict_do_nothing())
 
 

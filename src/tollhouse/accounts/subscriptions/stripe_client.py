@@ -105,7 +105,6 @@ class StripeApi:
         )
 
     async def close(self) -> None:
-        """Close all connections."""
         await self._http.close_async()
 
     async def find_customer(self, key_id: str, email: str) -> str | None:
@@ -130,7 +129,6 @@ class StripeApi:
         return await self._call(request, lambda customer: customer.id)
 
     async def create_session(self, key_id: str, customer_id: str, price_id: str, idempotency_key: str) -> Session:
-        """A checkout session that sells this price to this key."""
         request = self._client.v1.checkout.sessions.create_async(
             {
                 "mode": "subscription",

@@ -32,9 +32,7 @@ class EventLoopClient(stripe.HTTPClient):
         return response.content, response.status_code, response.headers
 
     async def sleep_async(self, secs: float) -> None:
-        """Wait before a retry."""
         await asyncio.sleep(secs)
 
     async def close_async(self) -> None:
-        """Close all connections."""
         await self._client.aclose()
