@@ -9,7 +9,7 @@ from tollhouse.services.mattress.product import COOLING, FIRMNESS, MATERIALS, SI
 
 def finding_for(attribute, title="", description="", tags=(), **declared: str):
     texts = ProductTexts(title, tuple(tags), description, {name: (label,) for name, label in declared.items()})
-    return derive(texts).findings.get(attribute)
+    return derive(texts).get(attribute)
 
 
 def value(attribute, **texts: object):
@@ -173,7 +173,7 @@ def test_description_tells_the_material(text, material):
 
 
 def test_unknown_stays_unknown():
-    assert derive(ProductTexts("Dunlin", (), "A mattress.")).findings == {}
+    assert derive(ProductTexts("Dunlin", (), "A mattress.")) == {}
 
 
 def test_words_give_no_value_that_a_product_cannot_have():

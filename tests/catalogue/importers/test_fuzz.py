@@ -116,7 +116,7 @@ def test_any_sum_is_a_number_or_a_fault(value):
 )  # fmt: skip
 def test_any_words_give_values_a_product_may_have(texts):
     for where in (ProductTexts(title=texts), ProductTexts(tags=(texts,)), ProductTexts(description=texts)):
-        for name, finding in derive(where).findings.items():
+        for name, finding in derive(where).items():
             assert finding.words, name
             if finding.value is not None:
                 value = list(finding.value) if isinstance(finding.value, tuple) else finding.value

@@ -22,28 +22,15 @@ from tollhouse.services.mattress.product import (
 Sort = Literal["relevance", "price", "-price", "discount", "firmness", "-firmness", "-cooling", "newest"]
 
 _SORTS: dict[Sort, str] = {
-    "relevance": "",
-    "price": "current_price",
-    "-price": "-current_price",
-    "discount": "-discount",
-    "firmness": "firmness",
-    "-firmness": "-firmness",
-    "-cooling": "-cooling",
-    "newest": "-created_at",
-}
+    "relevance": "", "price": "current_price", "-price": "-current_price", "discount": "-discount",
+    "firmness": "firmness", "-firmness": "-firmness", "-cooling": "-cooling", "newest": "-created_at",
+}  # fmt: skip
 # Fields of the index by the name of their facet.
 FACETS = {
-    "brand": "brand",
-    "size": "size",
-    "material": "material",
-    "retailer": "retailer",
-    "firmness": "firmness",
-    "cooling": "cooling",
-    "sleep_position": "sleep_positions",
-    "availability": "availability",
-    "tags": "tags",
+    "brand": "brand", "size": "size", "material": "material", "retailer": "retailer", "firmness": "firmness",
+    "cooling": "cooling", "sleep_position": "sleep_positions", "availability": "availability", "tags": "tags",
     "price": "current_price",
-}
+}  # fmt: skip
 
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
@@ -148,7 +135,6 @@ class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omi
     cursor: Annotated[Cursor | None, ABOUT_CURSOR] = None
 
     def applied(self) -> dict[str, Any]:
-        """The filters that are set, as `applied_filters` shows them."""
         given: dict[str, Any] = msgspec.to_builtins(self)
         return {name: value for name, value in given.items() if name not in _NO_FILTERS}
 

@@ -1,6 +1,7 @@
 """Conditions that were read from a shopper's text, as parameters of the product list and clauses of its query."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import eq, ge, gt, le, lt
 from typing import Any
 
 from msgspec import Struct, field
@@ -36,6 +37,7 @@ _RANGES = {
     "firmness": ("firmness_min", "firmness_max"),
     "cooling": ("cooling_min", "cooling_max"),
 }
+_COMPARES = {"is": eq, "at_least": ge, "above": gt, "at_most": le, "below": lt}
 _OPPOSITES = {"at_least": "below", "above": "at_most", "at_most": "above", "below": "at_least"}
 
 Group = tuple[Clause, ...]
@@ -118,7 +120,7 @@ class Translator(Struct, frozen=True):
         if test.comparison == "known":
             return list(self.trials)
         nights = float(test.values[0])
-        fitting = [tag for tag, each in self.trials.items() if _compares(each, test.comparison, nights)]
+        fitting = [tag for tag, each in self.trials.items() if _COMPARES[test.comparison](each, nights)]
         return fitting or [f"{nights:g} night trial"]
 
 
@@ -134,35 +136,14 @@ def _tests(condition: Condition) -> Iterator[Test]:
 
 def _sizes(test: Test) -> Iterator[str]:
     """The sizes with such a width or length, or wider or narrower than a size."""
-    labels = sellers_words().size.labels
-    if test.attribute == "size":
-        by_label = {size.label: size.width for size in labels}
-        measure = "width"
-        target = float(by_label[str(test.values[0])])
-    else:
-        measure, target = test.attribute, float(test.values[0])
-    comparison = test.comparison
-    for size in labels:
-        said = size.width if measure == "width" else size.length
-        if (comparison == "is" and abs(said - target) <= _NEAR_CM and _is_nearest(said, target, measure)) or (
-            comparison != "is" and _compares(said, comparison, target)
-        ):
-            yield size.label
-
-
-def _is_nearest(said: int, target: float, measure: str) -> bool:
-    every = (size.width if measure == "width" else size.length for size in sellers_words().size.labels)
-    return abs(said - target) == min(abs(each - target) for each in every)
-
-
-def _compares(value: float, comparison: str, limit: float) -> bool:
-    return {
-        "is": value == limit,
-        "at_least": value >= limit,
-        "above": value > limit,
-        "at_most": value <= limit,
-        "below": value < limit,
-    }[comparison]
+    measure = "length" if test.attribute == "length" else "width"
+    measures = {size.label: getattr(size, measure) for size in sellers_words().size.labels}
+    target = float(measures[str(test.values[0])] if test.attribute == "size" else test.values[0])
+    nearest = min(abs(each - target) for each in measures.values())
+    for label, each in measures.items():
+        is_near = abs(each - target) == nearest <= _NEAR_CM
+        if is_near if test.comparison == "is" else _COMPARES[test.comparison](each, target):
+            yield label
 
 
 def _flag(name: str, *, holds: bool) -> Clause:
@@ -262,30 +243,23 @@ def _reconciled(parts: list[Part]) -> list[Part]:
 def _join(name: str, before: Part, part: Part) -> None:
     """Two parts that set one parameter: exclusions add up, one label of a product is any of those named."""
     given, known = part.parameters.pop(name), before.parameters[name]
-    if name.endswith("_not") or name in ("brand", "retailer", "material", "availability"):
-        before.parameters[name] = list(dict.fromkeys([*known, *given]))
-        before.words = f"{before.words} {part.words}"
-    elif name == "size":
-        common = [size for size in known if size in given]
+    if name.endswith("_not") or name in ("brand", "retailer", "material", "availability", "size"):
+        common = [size for size in known if size in given] if name == "size" else []
         before.parameters[name] = common or list(dict.fromkeys([*known, *given]))
         before.words = f"{before.words} {part.words}"
     elif name == "sleep_position" and len(known) == len(given) == 1 and known != given:
         before.parameters = {"sleep_position_all": [*known, *given]}
         before.words = f"{before.words} {part.words}"
     elif name in ("text", "tag", "sleep_position", "sleep_position_all"):
-        part.where = (*part.where, (Clause(_field_of(name), tuple(given)),))
+        indexed = {"text": "", "tag": "tags"}.get(name, "sleep_positions")
+        part.where = (*part.where, (Clause(indexed, tuple(given)),))
     elif name.startswith("min") or name.endswith("_min"):
         before.parameters[name] = max(known, given)
     elif name.startswith("max") or name.endswith("_max"):
         before.parameters[name] = min(known, given)
 
 
-def _field_of(name: str) -> str:
-    return {"text": "", "tag": "tags"}.get(name, "sleep_positions")
-
-
 def merged(parts: Iterable[Part]) -> tuple[dict[str, Any], tuple[Group, ...]]:
-    """All parameters and all groups of the parts."""
     parameters: dict[str, Any] = {}
     groups: list[Group] = []
     for part in parts:

@@ -20,8 +20,6 @@ MOST = 250
 
 
 class _Bundled:
-    """The bundled products, searched in memory."""
-
     def __init__(self) -> None:
         self._engine = TantivyEngine(MATTRESSES)
         moment = clock.now()

@@ -67,7 +67,6 @@ class ExportEndpoints:
         self._is_demo = False
 
     async def count(self, _request: Request[None, None]) -> int:
-        """How many products an export has."""
         return len(self._view.catalogue)
 
     @_endpoint(
@@ -174,14 +173,10 @@ def _offer(product: Json) -> Json:
         "seller": {"@type": "Organization", "name": product["retailer_name"]},
     }
     if product["sale_price"] < product["price"]:
+        kind = {"@type": "UnitPriceSpecification", "priceCurrency": CURRENCY}
         offer["priceSpecification"] = [
-            {"@type": "UnitPriceSpecification", "price": product["sale_price"], "priceCurrency": CURRENCY},
-            {
-                "@type": "UnitPriceSpecification",
-                "price": product["price"],
-                "priceCurrency": CURRENCY,
-                "priceType": f"{_SCHEMA}StrikethroughPrice",
-            },
+            {**kind, "price": product["sale_price"]},
+            {**kind, "price": product["price"], "priceType": f"{_SCHEMA}StrikethroughPrice"},
         ]
     return offer
 

@@ -212,7 +212,7 @@ def _attributes(item: FeedItem, group: list[FeedItem]) -> dict[str, Any]:
         declared["size"] = (item.size,)
     _vet_numbers(declared)
     texts = ProductTexts(item.title, (item.category, *item.tags), item.description, declared)
-    findings = dict(derive(texts).findings)
+    findings = derive(texts)
     if has_size and "size" in findings and findings["size"].place != "declared":
         # A size that is none of the six is not one of them because the title says "King".
         del findings["size"]

@@ -39,8 +39,6 @@ OnRows = Callable[[str, int, int], None]
 
 
 class RefusedRow(Struct, frozen=True):
-    """A row that did not land, and why."""
-
     line: int
     id: str
     reason: str

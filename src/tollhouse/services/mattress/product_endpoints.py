@@ -8,32 +8,13 @@ from typing import Any
 import msgspec
 
 from tollhouse import clock
-from tollhouse.catalogue.api_types import (
-    ResponseCache,
-    SimilarQuery,
-    SuggestionsPage,
-    SuggestQuery,
-    check_words,
-)
-from tollhouse.catalogue.catalogue import PricePoint as CataloguePrice
-from tollhouse.catalogue.catalogue import lowest_price
+from tollhouse.catalogue.api_types import ResponseCache, SimilarQuery, SuggestionsPage, SuggestQuery, check_words
+from tollhouse.catalogue.catalogue import PricePoint, lowest_price
 from tollhouse.catalogue.query import SearchResult
 from tollhouse.http.endpoint import JSON, Example, Request, Response, endpoint
 from tollhouse.http.response import compute_etag, json_response
 from tollhouse.http.terms import FREE
-from tollhouse.services.mattress.api_types import (
-    FACETS,
-    Filters,
-    PricePoint,
-    ProductDetail,
-    ProductsPage,
-    ProductsQuery,
-    RetailerList,
-    SearchPage,
-    SearchQuery,
-    Similar,
-    catalogue_query,
-)
+from tollhouse.services.mattress import api_types as api
 from tollhouse.services.mattress.catalogue_view import CatalogueView, attribute_sources
 from tollhouse.services.mattress.images import SVG, draw_product
 from tollhouse.services.mattress.search import search_products
@@ -64,10 +45,10 @@ class ProductEndpoints:
         "GET",
         "/api/products",
         id="listProducts",
-        responses={JSON: ProductsPage},
+        responses={JSON: api.ProductsPage},
         sample=Example(query={"size": "Queen", "max_price": 1200, "facets": "brand,price", "limit": 5}),
     )
-    async def list_products(self, request: Request[ProductsQuery, None]) -> Response:
+    async def list_products(self, request: Request[api.ProductsQuery, None]) -> Response:
         """List products that match every filter.
 
         Text filters compare whole values in any case. Repeat a parameter to match any of several values. Prices
@@ -82,10 +63,10 @@ class ProductEndpoints:
         "GET",
         "/api/search",
         id="searchProducts",
-        responses={JSON: SearchPage},
+        responses={JSON: api.SearchPage},
         sample=Example(query={"q": EXAMPLE_SEARCH, "limit": 5}),
     )
-    async def search(self, request: Request[SearchQuery, None]) -> Response:
+    async def search(self, request: Request[api.SearchQuery, None]) -> Response:
         """Search products in plain words.
 
         Matches words in title, brand and description, and corrects typos of one letter. Reads filters from the text,
@@ -97,7 +78,7 @@ class ProductEndpoints:
         return await self._cache.get(("search", msgspec.json.encode(query)), lambda: self._search_page(query))
 
     @_endpoint(
-        "GET", "/api/products/{id}", id="getProduct", path_parameters=PRODUCT_ID, responses={JSON: ProductDetail}
+        "GET", "/api/products/{id}", id="getProduct", path_parameters=PRODUCT_ID, responses={JSON: api.ProductDetail}
     )
     async def get(self, request: Request[None, None]) -> Response:
         """Get a product with its price history, the offers of its model, and where its attributes were read."""
@@ -122,7 +103,7 @@ class ProductEndpoints:
         "/api/products/{id}/similar",
         id="listSimilarProducts",
         path_parameters=PRODUCT_ID,
-        responses={JSON: Similar},
+        responses={JSON: api.Similar},
         sample=Example(query={"limit": 3}),
     )
     async def similar(self, request: Request[SimilarQuery, None]) -> Response:
@@ -142,10 +123,10 @@ class ProductEndpoints:
         return SuggestionsPage(request.query.q, len(suggestions), suggestions)
 
     @_endpoint("GET", "/api/retailers", id="listRetailers", tag="retailers")
-    async def retailers(self, _request: Request[None, None]) -> RetailerList:
+    async def retailers(self, _request: Request[None, None]) -> api.RetailerList:
         """List retailers with product counts and affiliate domains."""
         retailers = await self._view.retailers()
-        return RetailerList(len(retailers), list(retailers))
+        return api.RetailerList(len(retailers), list(retailers))
 
     @_endpoint(
         "GET",
@@ -161,8 +142,8 @@ class ProductEndpoints:
         body = draw_product(self._view.item(request.path["id"]))
         return Response(body, SVG, compute_etag(body), cache_control="public, max-age=86400")
 
-    async def _list_page(self, query: ProductsQuery) -> Response:
-        result = await self._view.catalogue.search(catalogue_query(query, query.q))
+    async def _list_page(self, query: api.ProductsQuery) -> Response:
+        result = await self._view.catalogue.search(api.catalogue_query(query, query.q))
         applied = query.applied()
         if query.q is not None:
             applied["q"] = query.q
@@ -170,14 +151,14 @@ class ProductEndpoints:
             applied["understood"] = {"corrected": result.corrected}
         return await self._page(query, result, applied)
 
-    async def _search_page(self, query: SearchQuery) -> Response:
+    async def _search_page(self, query: api.SearchQuery) -> Response:
         search = await search_products(self._view.catalogue, await self._view.search_words(), query)
         applied = search.filters.applied()
         if search.understanding is not None:
             applied["understood"] = msgspec.to_builtins(search.understanding)
         return await self._page(query, search.result, applied, query=query.q)
 
-    async def _page(self, filters: Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:
+    async def _page(self, filters: api.Filters, result: SearchResult, applied: dict[str, Any], **more: str) -> Response:
         names = filters.field_names()
         shown = [self._view.storefront.product(item) for item in result.items]
         products = [{name: product[name] for name in names} for product in shown]
@@ -195,9 +176,9 @@ class ProductEndpoints:
         if filters.cursor:
             page["next_cursor"] = result.next_cursor
         if filters.facets:
-            page["facets"] = {name: result.facets[FACETS[name]] for name in filters.facet_names()}
+            page["facets"] = {name: result.facets[api.FACETS[name]] for name in filters.facet_names()}
         return json_response({**page, "applied_filters": applied, **more})
 
 
-def _shown_prices(points: Sequence[CataloguePrice]) -> list[PricePoint]:
-    return [PricePoint(point.at, point.price, point.current_price) for point in points]
+def _shown_prices(points: Sequence[PricePoint]) -> list[api.PricePoint]:
+    return [api.PricePoint(point.at, point.price, point.current_price) for point in points]

@@ -82,8 +82,6 @@ class RetailersError(ValueError):
 
 
 class Retailer(Struct, frozen=True, forbid_unknown_fields=True):
-    """A retailer with its own domains and its affiliate programme."""
-
     id: str
     name: str = ""
     domains: tuple[str, ...] = ()
@@ -97,7 +95,6 @@ class Retailer(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def display_name(self) -> str:
-        """The name, or a title made from the id."""
         return self.name or self.id.replace("-", " ").title()
 
     @property

@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-
-from msgspec import Struct
+from operator import itemgetter
 
 from tollhouse.services.mattress.attributes.firmness import derive_firmness
 from tollhouse.services.mattress.attributes.lexicon import (
@@ -16,9 +15,9 @@ from tollhouse.services.mattress.attributes.lexicon import (
     Level,
     Place,
     ProductTexts,
-    SizeLabel,
     find_phrases,
     is_negated,
+    labels,
     normalize,
     pattern,
     unique_texts,
@@ -61,31 +60,29 @@ def derive_size(texts: ProductTexts) -> DerivedAttribute | None:
     for text in texts.declared.get("size", ()):
         if declared := declared_size(text):
             return declared
-    title = _agreed(_measured_sizes(normalize(texts.title))) or _agreed(
-        _named_sizes(normalize(texts.title), is_title=True)
+    title = normalize(texts.title)
+    return (
+        _agreed(_measured_sizes(title), TITLE)
+        or _agreed(_named_sizes(title, is_title=True), TITLE)
+        or _agreed(_measured_sizes(normalize(texts.description)), DESCRIPTION)
     )
-    if title:
-        return DerivedAttribute(title[0], title[1], TITLE)
-    measured = _agreed(_measured_sizes(normalize(texts.description)))
-    return DerivedAttribute(measured[0], measured[1], DESCRIPTION) if measured else None
 
 
 def declared_size(text: str) -> DerivedAttribute | None:
     """The size that an option or a column names, in words, letters or measures."""
     plain = normalize(text).strip()
-    named = _agreed(_named_sizes(plain, is_title=False)) or _agreed(_measured_sizes(plain))
-    return DerivedAttribute(named[0], named[1], DECLARED) if named else None
+    return _agreed(_named_sizes(plain, is_title=False), DECLARED) or _agreed(_measured_sizes(plain), DECLARED)
 
 
-def _agreed(named: list[tuple[str, str]]) -> tuple[str, tuple[str, ...]] | None:
+def _agreed(named: list[tuple[str, str]], place: Place) -> DerivedAttribute | None:
     if len({label for label, _ in named}) != 1:
         return None
-    return named[0][0], unique_texts(text for _, text in named)
+    return DerivedAttribute(named[0][0], unique_texts(text for _, text in named), place)
 
 
 def _named_sizes(text: str, *, is_title: bool) -> list[tuple[str, str]]:
     known = words().size
-    hits = find_phrases(text, _size_labels(), known.not_sizes)
+    hits = find_phrases(text, labels("size"), known.not_sizes)
     if is_title:
         # "S" and "K" are sizes at the end of a title, and initials elsewhere.
         hits = [hit for hit in hits if len(hit.words) > known.abbreviation or not text[hit.end :].strip(" )]-")]
@@ -94,12 +91,7 @@ def _named_sizes(text: str, *, is_title: bool) -> list[tuple[str, str]]:
 
 
 def _measured_sizes(text: str) -> list[tuple[str, str]]:
-    measured = []
-    for match in _MEASURES.finditer(text):
-        label = _label_for(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
-        if label:
-            measured.append((label, match[0].strip()))
-    return measured
+    return [(label, match[0].strip()) for match in _MEASURES.finditer(text) if (label := _measured_label(match))]
 
 
 def name_measures(text: str) -> tuple[str, dict[str, str]]:
@@ -107,7 +99,7 @@ def name_measures(text: str) -> tuple[str, dict[str, str]]:
     written: dict[str, str] = {}
 
     def name(match: re.Match[str]) -> str:
-        label = _label_for(_centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2]))
+        label = _measured_label(match)
         if label is None:
             return match[0]
         written[label] = match[0].strip()
@@ -126,19 +118,13 @@ def _centimetres(number: str, unit: str | None) -> float:
     return value * 100 if value < 3 else value / 10 if value >= 600 else value
 
 
-def _label_for(one: float, other: float) -> str | None:
-    width, length = sorted((one, other))
-    near = [size for size in words().size.labels if _deviation(size, width, length) <= TOLERANCE_CM]
-    return min(near, key=lambda size: _deviation(size, width, length)).label if near else None
-
-
-def _deviation(size: SizeLabel, width: float, length: float) -> float:
-    return max(abs(size.width - width), abs(size.length - length))
-
-
-@cache
-def _size_labels() -> dict[str, str]:
-    return {word: size.label for size in words().size.labels for word in size.words}
+def _measured_label(match: re.Match[str]) -> str | None:
+    """The size that is nearest to measures, within the tolerance."""
+    sides = _centimetres(match[1], match[2] or match[4]), _centimetres(match[3], match[4] or match[2])
+    width, length = sorted(sides)
+    near = [(max(abs(size.width - width), abs(size.length - length)), size.label) for size in words().size.labels]
+    deviation, label = min(near, key=itemgetter(0))
+    return label if deviation <= TOLERANCE_CM else None
 
 
 def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
@@ -151,7 +137,7 @@ def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
         named = [
             (hit.value, hit.words)
             for text in map(normalize, filter(None, said))
-            for hit in find_phrases(text, _material_labels(), words().material.not_materials)
+            for hit in find_phrases(text, labels("material"), words().material.not_materials)
             if not is_negated(text, hit.start)
         ]
         if named:
@@ -163,19 +149,14 @@ def derive_material(texts: ProductTexts) -> DerivedAttribute | None:
     return None
 
 
-def _decide_material(labels: set[str], place: Place) -> str | None:
+def _decide_material(named: set[str], place: Place) -> str | None:
     known = words().material
-    springs, fillings = labels & set(known.springs), labels & set(known.fillings)
+    springs, fillings = named & set(known.springs), named & set(known.fillings)
     if place == DESCRIPTION and springs and fillings:
         return HYBRID
-    if place == DESCRIPTION and HYBRID not in labels and len(fillings) > 1:
+    if place == DESCRIPTION and HYBRID not in named and len(fillings) > 1:
         return None
-    return next(label.label for label in known.labels if label.label in labels)
-
-
-@cache
-def _material_labels() -> dict[str, str]:
-    return {word: label.label for label in words().material.labels for word in label.words}
+    return next(label.label for label in known.labels if label.label in named)
 
 
 def derive_cooling(texts: ProductTexts) -> DerivedAttribute | None:
@@ -234,8 +215,8 @@ def derive_positions(texts: ProductTexts) -> DerivedAttribute | None:
     named = _positions_in([declared]) or _positions_in(elsewhere)
     if not named:
         return None
-    labels = {label for label, _, _ in named}
-    ordered = tuple(label.label for label in words().sleep_positions.labels if label.label in labels)
+    positions = {label for label, _, _ in named}
+    ordered = tuple(label.label for label in words().sleep_positions.labels if label.label in positions)
     return DerivedAttribute(ordered, unique_texts(text for _, text, _ in named), named[0][2])
 
 
@@ -250,39 +231,32 @@ def _positions_in(places: list[tuple[Place, tuple[str, ...]]]) -> list[tuple[str
 
 
 def _named_positions(text: str, place: Place) -> list[tuple[str, str]]:
-    known = words().sleep_positions
+    known, positions = words().sleep_positions, labels("sleep_positions")
     named: list[tuple[str, str]] = []
     for hit in find_phrases(text, dict.fromkeys(known.all_of, EVERY)):
         if not is_negated(text, hit.start):
             named += [(label, hit.words) for label in hit.value]
     for listing in (*_listed_sleepers().finditer(text), *_slept_on().finditer(text)):
         if not is_negated(text, listing.start()):
-            named += [(hit.value, listing[0]) for hit in find_phrases(listing[0], _position_labels())]
-    if place == DECLARED or (place == TAGS and text.strip() in _position_labels()):
-        named += [
-            (hit.value, hit.words) for hit in find_phrases(text, _position_labels()) if not is_negated(text, hit.start)
-        ]
+            named += [(hit.value, listing[0]) for hit in find_phrases(listing[0], positions)]
+    if place == DECLARED or (place == TAGS and text.strip() in positions):
+        hits = find_phrases(text, positions)
+        named += [(hit.value, hit.words) for hit in hits if not is_negated(text, hit.start)]
     return named
 
 
 @cache
 def _listed_sleepers() -> re.Pattern[str]:
     """Matches "side, back & stomach sleepers"."""
-    one, behind = pattern(tuple(_position_labels())), rf"[\s-]+{pattern(words().sleep_positions.behind)}"
+    one, behind = pattern(tuple(labels("sleep_positions"))), rf"[\s-]+{pattern(words().sleep_positions.behind)}"
     return re.compile(rf"(?:{one}(?:{behind})?{_JOINER}){{0,8}}{one}{behind}")
 
 
 @cache
 def _slept_on() -> re.Pattern[str]:
     """Matches "sleep on your side or back"."""
-    known = words().sleep_positions
-    one = pattern(tuple(_position_labels()))
-    return re.compile(rf"{pattern(known.before)}[\s:-]+{one}(?:{_JOINER}{one}){{0,8}}")
-
-
-@cache
-def _position_labels() -> dict[str, str]:
-    return {word: label.label for label in words().sleep_positions.labels for word in label.words}
+    one = pattern(tuple(labels("sleep_positions")))
+    return re.compile(rf"{pattern(words().sleep_positions.before)}[\s:-]+{one}(?:{_JOINER}{one}){{0,8}}")
 
 
 _PARSERS = {
@@ -293,22 +267,12 @@ _PARSERS = {
 }
 
 
-class Derived(Struct, frozen=True):
+def derive(texts: ProductTexts) -> dict[str, DerivedAttribute]:
     """The derived attributes by name, without attributes that no text mentions."""
-
-    findings: dict[str, DerivedAttribute]
-
-    def value(self, attribute: str) -> int | str | tuple[str, ...] | None:
-        """The value of an attribute; None if it is unknown or contradictory."""
-        finding = self.findings.get(attribute)
-        return finding.value if finding else None
-
-
-def derive(texts: ProductTexts) -> Derived:
     declared = tuple(sorted((name, said) for name, said in texts.declared.items() if name != "size"))
     shared = _derive_shared(texts.title, texts.tags, texts.description, declared)
     size = derive_size(texts)
-    return Derived(({"size": size} if size else {}) | shared)
+    return ({"size": size} if size else {}) | shared
 
 
 @lru_cache(maxsize=32)

@@ -1,7 +1,6 @@
 """The words that decide an attribute, where they stand in a text, and what was derived from them."""
 
 import re
-import tomllib
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
@@ -127,8 +126,13 @@ class PhraseMatch(Struct, Generic[Value], frozen=True):
 
 @cache
 def words() -> Words:
-    text = files(__package__).joinpath("words.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), Words)
+    return msgspec.toml.decode(files(__package__).joinpath("words.toml").read_bytes(), type=Words)
+
+
+@cache
+def labels(attribute: str) -> dict[str, str]:
+    """The labels of an attribute (size, material or sleep_positions) by the words for them."""
+    return {word: label.label for label in getattr(words(), attribute).labels for word in label.words}
 
 
 @lru_cache(maxsize=128)

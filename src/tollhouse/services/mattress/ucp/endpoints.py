@@ -205,7 +205,9 @@ class UcpEndpoints:
         items = await self._matching(filters, list(inputs_by_product))
         products = [self._as_ucp(items[own], inputs) for own, inputs in inputs_by_product.items() if own in items]
         missing = [each for own, inputs in inputs_by_product.items() if own not in items for each in inputs]
-        messages += [_info("not_found", f"No product has this id: {each}") for each in missing]
+        messages += [
+            {"type": "info", "code": "not_found", "content": f"No product has this id: {each}"} for each in missing
+        ]
         return _success(messages, products=products)
 
     @_catalog_endpoint("/catalog/product", id="ucpGetProduct", sample=Example(body={"id": _OWN}))
@@ -239,18 +241,13 @@ def _success(messages: list[Json], **members: Any) -> Response:
     return Response(msgspec.json.encode(body), cache_control="no-store")
 
 
-def _info(code: str, content: str, path: str = "") -> Json:
-    return {"type": "info", "code": code, "content": content, **({"path": path} if path else {})}
-
-
 def _filters(ucp: SearchFilters, context: Context) -> tuple[Filters, list[Json]]:
     """The filters of this catalogue, and messages about filters that were ignored."""
     messages: list[Json] = []
     low, high = ucp.price.min, ucp.price.max
     if (low, high) != (None, None) and context.currency not in (None, CURRENCY):
-        messages.append(
-            _info("price_filter_ignored", f"Prices are in {CURRENCY} and are not converted", "$.filters.price")
-        )
+        messages.append({"type": "info", "code": "price_filter_ignored", "path": "$.filters.price",
+                         "content": f"Prices are in {CURRENCY} and are not converted"})  # fmt: skip
         low = high = None
     lists: dict[str, list[str]] = {}
     for name in ("brand", "size", "material", "retailer", "sleep_position"):
@@ -289,15 +286,9 @@ def _offset(page: Paging) -> int:
 def _profile(base_url: str) -> Json:
     """The business profile: versions, endpoint and capabilities (profile.json, business_schema)."""
     version = {"version": VERSION}
+    spec, schemas = "https://ucp.dev/specification/catalog", "https://ucp.dev/schemas/shopping"
     capabilities = {
-        name: [
-            {
-                **version,
-                "spec": "https://ucp.dev/specification/catalog",
-                "schema": f"https://ucp.dev/schemas/shopping/{file}.json",
-            }
-        ]
-        for name, file in CAPABILITIES.items()
+        name: [{**version, "spec": spec, "schema": f"{schemas}/{file}.json"}] for name, file in CAPABILITIES.items()
     }
     service = {
         **version,
