@@ -18,6 +18,7 @@ from tollhouse.config.settings import SettingError
 from tollhouse.http.endpoint import Response
 from tollhouse.http.response import compute_etag
 from tollhouse.logs import logger
+from tollhouse.periodic import file_stamp
 
 log = logger("studio")
 
@@ -235,7 +236,7 @@ class DocumentSource:
     def __init__(self, file: Path, data_dir: Path) -> None:
         self._file = file
         self._copy = data_dir / LAST_GOOD
-        self._stamp = _stamp(file)
+        self._stamp = file_stamp(file)
         self._problem: EditError | None = None
         self._served_from: ServedFrom = "file"
         try:
@@ -258,14 +259,13 @@ class DocumentSource:
         return DocumentStatus(self._file.name, self._version, self._served_from, self._loaded_at, self._problem)
 
     async def watch(self) -> None:
-        """Poll the file for changes until cancelled."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             await asyncio.to_thread(self.poll)
 
     def poll(self) -> None:
         """Reload the file if it changed. An invalid edit is rejected and the served version stays."""
-        stamp = _stamp(self._file)
+        stamp = file_stamp(self._file)
         if stamp == self._stamp:
             return
         self._stamp = stamp
@@ -309,12 +309,3 @@ def _read(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise DocumentError(0, f"the file cannot be read: {error.strerror}") from None
-
-
-def _stamp(file: Path) -> tuple[int, int, int] | None:
-    """A value that changes with the file. Editors that replace the file change its inode."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -21,20 +21,9 @@ UNKNOWN = "unknown"
 MIN_REFRESH_SECONDS = 60
 
 Kind = Literal[
-    "text",
-    "keyword",
-    "list",
-    "integer",
-    "number",
-    "money",
-    "date",
-    "moment",
-    "boolean",
-    "url",
-    "image",
-    "point",
+    "text", "keyword", "list", "integer", "number", "money", "date", "moment", "boolean", "url", "image", "point",
     "json",
-]
+]  # fmt: skip
 
 MAX_FIELD_NAME = 40
 
@@ -168,18 +157,10 @@ def parse_declaration(text: str, path: Path) -> Declaration:
     fields = {name: document.converted(each, Field, f"fields.{name}") for name, each in head.fields.items()}
     for key, fault in (*_head_faults(head, fields), *_field_faults(fields)):
         raise document.error(key, fault)
+    as_written = ("title", "description", "licence", "source", "free_per_day", "exports", "table")
+    members = {name: getattr(head, name) for name in as_written}
     return Declaration(
-        name=path.stem,
-        path=path,
-        title=head.title,
-        description=head.description,
-        licence=head.licence,
-        source=head.source,
-        price_micros=int(head.price_usd * MICROS_PER_USD),
-        free_per_day=head.free_per_day,
-        exports=head.exports,
-        table=head.table,
-        fields=fields,
+        name=path.stem, path=path, price_micros=int(head.price_usd * MICROS_PER_USD), fields=fields, **members
     )
 
 
@@ -215,10 +196,8 @@ def _field_faults(fields: dict[str, Field]) -> Iterator[tuple[str, str]]:
                   ("faceted", field.faceted, FACETED), ("sorted", field.sorted, SORTED))  # fmt: skip
         for claim, is_made, able in claims:
             if is_made and field.type not in able:
-                yield (
-                    f"{key}.{claim}",
-                    f"{field.type} cannot be {claim}; types that can are {', '.join(sorted(able))}",
-                )
+                types = ", ".join(sorted(able))
+                yield f"{key}.{claim}", f"{field.type} cannot be {claim}; types that can are {types}"
         if not 0 <= field.searched <= 1_000:
             yield f"{key}.searched", "must be between 0 and 1000"
         if field.type == "list" and not field.separator:

@@ -88,10 +88,7 @@ class TableEndpoints:
             "getItem": {"path_parameters": identity, "responses": {JSON: types.single}},
             "listSimilarItems": {"path_parameters": identity, "responses": {JSON: types.similar}},
             "suggest": {"sample": Example(query={"q": words[:3]})},
-            "ask": {
-                "responses": {JSON: TableAnswer},
-                "sample": Example(query={"q": self._questions.example}),
-            },
+            "ask": {"responses": {JSON: TableAnswer}, "sample": Example(query={"q": self._questions.example})},
             "listPoints": {"query": self._queries.points, "responses": {JSON: types.points}},
             "countByValue": {
                 "query": self._queries.histogram,

@@ -76,7 +76,6 @@ class Column:
 
     @cached_property
     def is_percent(self) -> bool:
-        """Whether some cells are percentages."""
         return any(text.endswith("%") for text in self.texts)
 
     @cached_property
@@ -85,7 +84,6 @@ class Column:
 
     @cached_property
     def currencies(self) -> list[str]:
-        """The currencies beside the amounts."""
         return sorted(set(filter(None, map(values.cell_currency, self.texts))))
 
     @property

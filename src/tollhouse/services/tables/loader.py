@@ -21,6 +21,7 @@ from tollhouse.catalogue.items import Item, batches
 from tollhouse.catalogue.store import drop
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
+from tollhouse.periodic import FileStamp, file_stamp
 from tollhouse.services.tables.declaration import Declaration, Source
 from tollhouse.services.tables.rows import BATCH as READ_ROWS
 from tollhouse.services.tables.rows import RowReader, build_schema, catalogue_name
@@ -40,8 +41,6 @@ SMALL_FILE_BYTES = 1_000_000
 FIRST_ROWS_SECONDS = 1.0
 MAX_REFUSED_SHOWN = 20
 
-FileStamp = tuple[int, int, int] | None
-
 
 class TableLoader:
     """Loads a table into its catalogue whenever its file or its address has changed.
@@ -54,9 +53,8 @@ class TableLoader:
         declaration: Declaration,
         database: Database,
         catalogue: Catalogue,
-        folder: Path | None = None,
-        *,
-        rules: FetchRules | None = None,
+        folder: Path | None,
+        rules: FetchRules | None,
     ) -> None:
         self._declaration = declaration
         self._database = database
@@ -94,7 +92,6 @@ class TableLoader:
             await self._first
 
     async def run(self) -> None:
-        """Poll the file, or fetch the address, until cancelled."""
         while True:
             if self._is_remote:
                 await self.load()
@@ -105,7 +102,7 @@ class TableLoader:
 
     async def poll(self) -> None:
         """Load the file if it has changed, and then stayed the same since the last poll: half a file is not loaded."""
-        stamp = await asyncio.to_thread(_file_stamp, Path(self._declaration.location))
+        stamp = await asyncio.to_thread(file_stamp, Path(self._declaration.location))
         if stamp != self._stamp:
             self._stamp, self._is_loaded = stamp, False
         elif not self._is_loaded:
@@ -120,7 +117,7 @@ class TableLoader:
             return await self._load()
 
     def _is_small(self) -> bool:
-        stamp = None if self._is_remote else _file_stamp(Path(self._declaration.location))
+        stamp = None if self._is_remote else file_stamp(Path(self._declaration.location))
         return not self._is_remote and (stamp is None or stamp[1] <= SMALL_FILE_BYTES)
 
     async def _load_first(self) -> None:
@@ -183,21 +180,9 @@ class TableLoader:
             first = f"; line {refused[0].line}: {refused[0].reason}" if refused else ""
             raise UnreadableFeed(f"no row of it can be served{first}")
         now = clock.iso(clock.now())
-        await self._write(
-            changed,
-            list(gone),
-            seen=seen,
-            fingerprint=seen,
-            seen_at=now,
-            loaded_at=now,
-            row_count=valid,
-            pending_count=0,
-            refused_count=len(refused),
-            refused=msgspec.json.encode(
-                [{"line": row.line, "reason": row.reason} for row in refused[:MAX_REFUSED_SHOWN]]
-            ),
-            fault="",
-        )
+        shown = msgspec.json.encode([{"line": row.line, "reason": row.reason} for row in refused[:MAX_REFUSED_SHOWN]])
+        loaded = {"row_count": valid, "pending_count": 0, "refused_count": len(refused), "refused": shown, "fault": ""}
+        await self._write(changed, list(gone), seen=seen, fingerprint=seen, seen_at=now, loaded_at=now, **loaded)
         log.info("table loaded", table=self._declaration.name, rows=valid, refused=len(refused))
 
     async def _write(self, items: list[Item], gone: list[str], *, seen: str = "", **status: Any) -> None:
@@ -235,7 +220,7 @@ def open_loader(
     """
     own = folder / declaration.name if folder else None
     catalogue = Catalogue(catalogue_name(declaration), build_schema(declaration), database, own, snapshots)
-    return TableLoader(declaration, database, catalogue, folder, rules=rules), catalogue
+    return TableLoader(declaration, database, catalogue, folder, rules), catalogue
 
 
 def _read(reader: RowReader, rows: Sequence[Row], stored: dict[str, bytes]) -> tuple[list[Item], list[Item]]:
@@ -259,12 +244,3 @@ def parse_table(source: Source, documents: list[Document]) -> Table:
     site = f"{source.site.rstrip('/')}/" if source.site else site_of(documents)
     context = Context(site, Mapping(delimiter=delimiter, encoding=source.encoding))
     return read_table(documents, FORMATS[source.format], context, source.currency)
-
-
-def _file_stamp(file: Path) -> FileStamp:
-    """What changes with the file; a replaced file has another inode."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -68,7 +68,6 @@ class TableQuestions:
         return build_vocabulary(self._declaration).examples[0]
 
     async def prepare(self) -> None:
-        """Read the rows that have changed."""
         await self._current()
 
     async def answer(self, question: str) -> Answer:
@@ -98,9 +97,8 @@ class TableQuestions:
         understood: dict[str, Any] = {}
         if reading is not None:
             sources = {"words": understood_as(reading.understood), "unused": reading.ignored}
-            understood = {
-                name: value for name, value in {**sources, "corrected": dict(reading.corrected)}.items() if value
-            }
+            sources["corrected"] = dict(reading.corrected)
+            understood = {name: value for name, value in sources.items() if value}
         elif answer.refusal is not None:
             understood = {"refused": answer.refusal.reason, "unused": answer.refusal.words}
         return TableAnswer(

@@ -63,7 +63,6 @@ class Readiness:
         return Indexing(done, total, 100 * done // total, seconds_left)
 
     def require_all(self) -> None:
-        """Raise Problem `indexing` while rows are missing."""
         indexing = self.indexing
         if indexing is None:
             return
@@ -118,7 +117,6 @@ class Readiness:
             await asyncio.sleep(REFRESH_SECONDS)
 
     def _progress(self) -> tuple[str, int, int]:
-        """The phase, and its rows done and in total."""
         if self._catalogue.filled:
             return "index", *self._catalogue.filled
         status = self._status

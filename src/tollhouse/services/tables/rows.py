@@ -17,20 +17,10 @@ from tollhouse.catalogue.schema import FieldType, Schema
 from tollhouse.services.tables.declaration import Declaration, Field, Kind
 
 _TYPES: dict[Kind, FieldType] = {
-    "text": "text",
-    "keyword": "keyword",
-    "list": "keywords",
-    "integer": "integer",
-    "number": "number",
-    "money": "money",
-    "date": "timestamp",
-    "moment": "timestamp",
-    "boolean": "boolean",
-    "url": "text",
-    "image": "text",
-    "point": "json",
-    "json": "json",
-}
+    "text": "text", "keyword": "keyword", "list": "keywords", "integer": "integer", "number": "number",
+    "money": "money", "date": "timestamp", "moment": "timestamp", "boolean": "boolean", "url": "text", "image": "text",
+    "point": "json", "json": "json",
+}  # fmt: skip
 _MIDNIGHT = "T00:00:00Z"
 # Rows read at a time.
 BATCH = 1_000
@@ -69,16 +59,8 @@ def visible_item(declaration: Declaration, item: Item) -> dict[str, Any]:
 
 
 def _field(name: str, field: Field) -> catalogue.Field:
-    return catalogue.Field(
-        name,
-        _TYPES[field.type],
-        weight=field.searched,
-        filtered=field.filtered,
-        faceted=field.faceted,
-        sorted=field.sorted,
-        exported=field.exported,
-        required=field.required,
-    )
+    alike = {one: getattr(field, one) for one in ("filtered", "faceted", "sorted", "exported", "required")}
+    return catalogue.Field(name, _TYPES[field.type], weight=field.searched, **alike)
 
 
 class TableItems(Struct, frozen=True):

@@ -16,7 +16,6 @@ _FOLDER = Path(__file__).parent
 
 
 def build_pages(declaration: Declaration) -> tuple[Page, ...]:
-    """The page of a table, and that of one of its rows."""
     fields = declaration.fields.items()
     path = f"{GROUP.path}/{declaration.name}"
     note = f"Source: {declaration.source}. Licence: {declaration.licence}."
