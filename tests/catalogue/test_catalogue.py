@@ -83,6 +83,7 @@ async def test_change_set_returns_its_changes(open_shop):
     second = [cloud("a", price=100, brand="Koala"), cloud("b", price=100, sale_price=80), cloud("c"), cloud("e")]
     changes = await change(shop, second, ["d", "unknown"], at=START + timedelta(days=1))
     assert told(changes) == {"created": ["e"], "price_changed": ["b"], "changed": ["a"], "removed": ["d"]}
+    assert len(changes) == 4
     assert changes.price_changed[0].before["sale_price"] == 90
     assert changes.price_changed[0].item["sale_price"] == 80
     assert changes.removed[0].before["price"] == 5

@@ -88,7 +88,6 @@ queries = st.builds(
     sort=st.sampled_from(["", *SORTED, *(f"-{name}" for name in SORTED)]),
     offset=st.integers(0, 30),
     limit=st.integers(0, 40),
-    fields=maybe(st.lists(st.sampled_from(["title", "brand", "price"]), max_size=2).map(tuple)),
 )
 
 

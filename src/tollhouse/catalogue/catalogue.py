@@ -56,10 +56,11 @@ class Changes(Struct, frozen=True):
     changed: list[Change] = field(default_factory=list)
     removed: list[Change] = field(default_factory=list)
 
+    def __len__(self) -> int:
+        return len(self.created) + len(self.price_changed) + len(self.changed) + len(self.removed)
+
 
 class StoredItem(Struct, frozen=True):
-    """An item's row in the database."""
-
     id: str
     removed: bool
     created_at: str
@@ -88,7 +89,6 @@ class ItemDiff(Struct, frozen=True):
 def compare_items(
     schema: Schema, stored: Mapping[str, StoredItem], upserts: Iterable[Item], removals: Iterable[str], at: datetime
 ) -> ItemDiff:
-    """Compare prepared items and removals with the stored items."""
     diff = ItemDiff([], [], Changes())
     for item in upserts:
         _take(schema, diff, stored.get(item["id"]), item, clock.iso(at))
@@ -156,7 +156,6 @@ class Catalogue:
 
     @property
     def state(self) -> IndexState:
-        """What the index shows."""
         return self._shown
 
     async def changed_since(self, state: IndexState, at_most: int) -> list[str] | None:

@@ -28,7 +28,6 @@ def read_cursor(cursor: str, field: Field) -> tuple[Comparable, str]:
 
 
 def write_cursor(value: Comparable, identity: str) -> str:
-    """The cursor of the page after an item."""
     return f"{value}~{identity}".replace("e+", "e")
 
 

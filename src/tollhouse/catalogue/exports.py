@@ -22,7 +22,6 @@ def csv_rows(schema: Schema, items: Iterable[Item], fields: tuple[str, ...] | No
 
 
 def ndjson_rows(items: Iterable[Item]) -> Iterator[bytes]:
-    """One JSON object per line."""
     return (msgspec.json.encode(item) + b"\n" for item in items)
 
 

@@ -54,7 +54,6 @@ def layout(schema: Schema) -> str:
 
 
 def stems_column(name: str) -> str:
-    """The column with the words of a searched field."""
     return f"t_{name}"
 
 
@@ -69,7 +68,6 @@ def count_column(field: Field) -> str:
 
 
 def order_column(name: str, *, is_descending: bool) -> str:
-    """The column for sorting."""
     if name == "id":
         return "id"
     return f"{'d' if is_descending else 'a'}_{name}"
@@ -210,7 +208,6 @@ class View:
         return self.searcher.search(query, max(limit, 1), count=False, order_by_field=column, order=order).hits[:limit]
 
     def aggregate(self, query: IndexQuery, request: dict[str, Any]) -> dict[str, Any]:
-        """Run tantivy aggregations over the matching rows."""
         return self.searcher.aggregate(query, request)
 
     def beyond(self, field: Field, column: str, value: Comparable, *, backwards: bool = False) -> IndexQuery:

@@ -52,8 +52,6 @@ class _Part(Struct, frozen=True):
 
 
 class Scoring:
-    """Scoring in one view of a catalogue."""
-
     def __init__(self, view: View) -> None:
         self._view = view
         self._fields = [(stems_column(field.name), field.weight) for field in view.schema.searched]

@@ -61,7 +61,6 @@ class Conditions(Struct, frozen=True):
         return self.matches is EVERYTHING and not self.filters
 
     def count(self) -> int:
-        """How many items match."""
         return len(self.view) if self.is_none else self.view.count(self.all)
 
     @property
@@ -111,7 +110,6 @@ def best_matches(view: View, matching: IndexQuery, limit: int) -> list[Item]:
 
 
 def all_matches(where: Conditions) -> Iterator[Item]:
-    """Every matching item ordered by id."""
     view, matching = where.view, where.all
     total = view.count(matching)
     for _, address in view.first(matching, "id", total) if total else ():

@@ -66,7 +66,6 @@ class TantivyEngine:
         self._snapshot = self._take_snapshot()
 
     def reload(self) -> None:
-        """Show what is published."""
         self.index.reload()
         if self._snapshot.view.searcher is not self.index.searcher:
             self._snapshot = self._take_snapshot()

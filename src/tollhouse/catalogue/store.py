@@ -98,7 +98,6 @@ async def read_items(connection: Transaction, name: str, identities: Sequence[st
 
 
 async def write_items(connection: Transaction, name: str, rows: Sequence[dict[str, object]]) -> None:
-    """Insert items or replace those with the same id."""
     for chunk in batches(rows, CHUNK):
         await upsert(connection, catalogue_item, [{"catalogue": name, **row} for row in chunk])
 
@@ -138,7 +137,6 @@ async def count_items(connection: Transaction, name: str) -> int:
 
 
 async def drop(connection: Transaction, name: str) -> None:
-    """Delete a catalogue with its items and prices."""
     for table in (catalogue_item, catalogue_price, catalogue_change_set):
         await connection.execute(delete(table).where(table.c.catalogue == name))
     await connection.execute(delete(catalogue).where(catalogue.c.name == name))

@@ -117,8 +117,6 @@ class Match(Struct, frozen=True):
 
 
 class Matcher:
-    """Matches texts in one view of a catalogue."""
-
     def __init__(self, view: View) -> None:
         self._view = view
         self._spelling = Spelling(view)

@@ -48,13 +48,11 @@ class CircuitBreaker:
         )
 
     def succeed(self) -> None:
-        """An answer came."""
         if self.is_open:
             log.info("upstream answers again", upstream=self._name)
         self._failures = 0
 
     def fail(self) -> None:
-        """No whole answer came."""
         self._failures += 1
         if self.is_open:
             self._open_until = asyncio.get_running_loop().time() + self._open_seconds

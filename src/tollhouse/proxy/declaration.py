@@ -58,7 +58,6 @@ def parse_proxy(text: str, path: Path) -> ProxyDeclaration:
 
 
 def declaration_toml(head: Head) -> str:
-    """The text of a declaration that a person reads and edits."""
     general = {
         "title": head.title,
         "description": head.description,

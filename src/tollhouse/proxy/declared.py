@@ -69,11 +69,9 @@ class RouteRule(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=T
 
     @property
     def is_measured(self) -> bool:
-        """Whether the cost of a call is known only from its answer."""
         return bool(self.cost_header or self.units_header or self.usd_per_kilobyte is not None)
 
     def access_in(self, head: "Head") -> Access:
-        """Who may call the routes of this rule."""
         return self.access or head.usual_access
 
 
@@ -108,11 +106,9 @@ class Pattern(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """The pattern as it is written."""
         return f"{self.method} {self.template}{'*' if self.is_open else ''}".strip()
 
     def covers(self, method: str, template: str) -> bool:
-        """Whether the rule is about a route."""
         if self.method not in ("", method):
             return False
         if self.is_open:

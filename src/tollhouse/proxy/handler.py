@@ -74,7 +74,6 @@ class Proxy:
         self._signer = CallerSigner(rules.caller_key, rules.name, issuer) if rules.caller_key else None
 
     async def close(self) -> None:
-        """Close the upstream's connections."""
         await self._upstream.close()
 
     async def handle(self, request: Request[Any, Any]) -> Response:
@@ -203,7 +202,6 @@ class Waits:
             self._timer = asyncio.get_running_loop().call_later(WATCH_AFTER_SECONDS, self._poll)
 
     def remove(self, wait: "AnswerWait") -> None:
-        """It is over."""
         self._waits.discard(wait)
 
     def _poll(self) -> None:
@@ -230,7 +228,6 @@ class AnswerWait:
         return self
 
     def begin(self) -> None:
-        """The time begins now."""
         self._ends_at = asyncio.get_running_loop().time() + self._seconds
 
     def poll(self, now: float) -> None:

@@ -116,7 +116,6 @@ def _from_yaml(raw: bytes) -> Any:
 
 
 def _yaml_loader() -> Any:
-    """YAML's safe loader, which reads dates as texts."""
     import yaml
 
     class Loader(yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader):  # type: ignore[misc]
@@ -155,8 +154,6 @@ def _server_path(whole: Json) -> str:
 
 
 class _Reader:
-    """Reads the operations of a document."""
-
     def __init__(self, references: References) -> None:
         self._references = references
         self._ids: set[str] = set()

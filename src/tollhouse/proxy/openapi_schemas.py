@@ -22,12 +22,10 @@ class OpenApiError(ValueError):
 
 
 def object_or_empty(value: Any) -> Json:
-    """The object, empty for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def objects_in(value: Any) -> list[Json]:
-    """The objects of a list, none for anything else."""
     return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 

@@ -186,7 +186,6 @@ def _endpoint(declaration: ProxyDeclaration, route: ProxyRoute, handle: Handler,
 
 
 async def not_offered(_request: Request[None, None]) -> Response:
-    """The handler of a route that no one may call."""
     raise Problem("not-found", "No endpoint at this path.")
 
 

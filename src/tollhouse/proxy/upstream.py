@@ -104,5 +104,4 @@ class HttpUpstream:
         return UpstreamAnswer(exchange.status, exchange.headers, exchange, exchange.whole)
 
     async def close(self) -> None:
-        """See Upstream."""
         await self._pool.close()

@@ -11,8 +11,7 @@ Words = Annotated[Text, Meta(description="Search text: names, tickers, products,
 Who = Annotated[
     Text,
     Meta(
-        description="A company: its id, name, ticker or alias, in any case",
-        examples=["nvidia", "TSM", "ASML Holding"],
+        description="A company: its id, name, ticker or alias, in any case", examples=["nvidia", "TSM", "ASML Holding"]
     ),
 ]
 Category = Annotated[
@@ -23,8 +22,7 @@ Category = Annotated[
     ),
 ]
 Country = Annotated[
-    Text | None,
-    Meta(description="A country by English name or ISO 3166-1 code", examples=["Taiwan", "NL"]),
+    Text | None, Meta(description="A country by English name or ISO 3166-1 code", examples=["Taiwan", "NL"])
 ]
 Direction = Literal["upstream", "downstream", "both"]
 

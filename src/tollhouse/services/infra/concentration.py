@@ -72,7 +72,6 @@ class Coverage(Struct, frozen=True):
 
 
 def measure_concentration(graph: SupplyGraph) -> Concentration:
-    """Companies and supply edges by country."""
     suppliers = [graph.company(edge.source) for edge in graph.edges if edge.is_supply]
     return Concentration(
         overall=_distribution(None, graph.companies),

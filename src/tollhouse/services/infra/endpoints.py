@@ -29,8 +29,6 @@ _endpoint = partial(endpoint, terms=FREE, is_tool=True)
 
 
 class GraphEndpoints:
-    """Handlers for companies, categories and the supply graph."""
-
     def __init__(self, graph: SupplyGraph) -> None:
         self._graph = graph
 

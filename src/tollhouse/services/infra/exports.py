@@ -56,8 +56,6 @@ def export_endpoints(graph: SupplyGraph) -> tuple[Endpoint, ...]:
 
 
 def _cached_export(graph: SupplyGraph, media_type: str, write: Callable[[SupplyGraph], bytes]) -> Handler:
-    """A handler that writes its response once."""
-
     @cache
     def response() -> Response:
         body = write(graph)

@@ -10,8 +10,6 @@ MAX_STEPS = 200_000
 
 
 class SlotSupply(Struct, frozen=True):
-    """A supplier of one input slot of a customer."""
-
     supplier: int
     customer: int
     slot: str

@@ -55,11 +55,7 @@ async def open_infra(context: AppContext) -> Service:
         title="Tollhouse: AI infrastructure discovery",
         version=INTERFACE_VERSION,
         description=_DESCRIPTION,
-        endpoints=[
-            *endpoints_of(GraphEndpoints(graph)),
-            *export_endpoints(graph),
-            *endpoints_of(chat),
-        ],
+        endpoints=[*endpoints_of(GraphEndpoints(graph)), *export_endpoints(graph), *endpoints_of(chat)],
         health=partial(_health, context, graph),
         health_schema=Health,
         assistant=AnsweringOperation(

@@ -11,16 +11,7 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from tollhouse.questions.places import country_by_code, normalize
-from tollhouse.services.infra.company import (
-    CONFIDENCE,
-    Category,
-    Company,
-    Edge,
-    Evidence,
-    EvidenceClass,
-    Kind,
-    edge_id,
-)
+from tollhouse.services.infra.company import CONFIDENCE, Category, Company, Edge, Evidence, EvidenceClass, Kind, edge_id
 from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
 from tollhouse.services.infra.reachability import SupplyNetwork
 from tollhouse.services.infra.records import CompanyRow, EdgeRow, Records, bundled, read_records
@@ -52,11 +43,9 @@ class CompanyNames:
         }
 
     def company(self, text: str) -> Company | None:
-        """The company with this id, name, ticker or alias."""
         return self.companies.get(normalize(text))
 
     def category(self, text: str) -> Category | None:
-        """The category with this id, name or alias."""
         return self.categories.get(normalize(text))
 
     def misspelt(self, text: str) -> Company | None:

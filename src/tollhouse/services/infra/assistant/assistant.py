@@ -106,13 +106,10 @@ async def ask(turns: Sequence[str]) -> Answer:
 
 @cache
 def bundled_assistant() -> Assistant:
-    """An assistant for the bundled graph."""
     return Assistant(load_supply_graph())
 
 
 class AssistantEndpoints:
-    """Handler for questions, with a limit per client address."""
-
     def __init__(
         self, assistant: Assistant, conversations: Conversations[AssistantMemory], meter: Meter, per_minute: int
     ) -> None:

@@ -76,7 +76,6 @@ _EVIDENCE = {
 
 @cache
 def declaration() -> Declaration:
-    """The service's vocabulary."""
     text = files("tollhouse.services.infra").joinpath("data", "vocabulary.toml").read_text("utf-8")
     return with_parts_of_world(msgspec.convert(tomllib.loads(text), Declaration), "region")
 

@@ -16,7 +16,6 @@ _FOLDER = Path(__file__).parent
 
 
 def declare_pages(graph: SupplyGraph) -> tuple[Page, ...]:
-    """The page of the value chain."""
     return (
         Page(
             path="/value-chain",
