@@ -32,9 +32,9 @@ from tollhouse.services.defense.alerts.evaluator import ActiveAlert, Evaluator, 
 from tollhouse.services.defense.alerts.metrics import BINS
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
-from tollhouse.services.defense.countries import COUNTRIES, find_country
 from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.gazetteer import COUNTRIES, find_country
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.store import EVENTS_FEED, bump_revision
 
 RULES = 10_000

@@ -21,7 +21,7 @@ from sqlalchemy.engine import make_url
 from tollhouse import logs
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 

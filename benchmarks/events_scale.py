@@ -34,12 +34,13 @@ from tollhouse import logs
 from tollhouse.config.settings import Settings
 from tollhouse.http.endpoint import JSON, Request
 from tollhouse.services.defense import store
-from tollhouse.services.defense.countries import Country, find_country
 from tollhouse.services.defense.events.event import Category, EventEntry, EventRecord, Geo, SeverityTier
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.history import SyncedEvents, served_pool
 from tollhouse.services.defense.events.pages import EventsQuery
-from tollhouse.services.defense.ingest.batches import VERSION, compact
+from tollhouse.services.defense.gazetteer import Country, find_country
+from tollhouse.services.defense.ingest.batches import VERSION
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 

@@ -19,7 +19,7 @@ from tollhouse.payments.credit import CALL
 from tollhouse.payments.ledger.types import REVENUE, TREASURY, Transfer, agent_account
 from tollhouse.payments.x402.store import payment
 from tollhouse.services.defense import store
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.statistics.store import recent
 from tollhouse.webhooks import store as webhooks
 

@@ -25,14 +25,16 @@ import msgspec
 import zstandard
 from rapidfuzz import fuzz
 
-from tollhouse.services.defense.countries import COUNTRIES, country_by_fips, find_country
-from tollhouse.services.defense.events.gazetteer import (
+from tollhouse.services.defense.gazetteer import (
     CAPITAL,
+    COUNTRIES,
     PERSON,
     WORD,
     City,
     Region,
     Table,
+    country_by_fips,
+    find_country,
     name_key,
     tld_country,
 )

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
-from tollhouse.services.defense.entities.tokens import tokenise
+from tollhouse.services.defense.entities.lexicon import tokenise
 from tools.entity_slots import draw
 
 Sentence = list[tuple[str, str]]

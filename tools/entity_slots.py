@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
-from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.entities import lexicon
 from tollhouse.services.defense.entities.lexicon import table
+from tollhouse.services.defense.gazetteer import COUNTRIES
 
 Fill = Callable[[Random], str]
 

@@ -11,8 +11,8 @@ from random import Random
 import msgspec
 import pycrfsuite
 
+from tollhouse.services.defense.entities.extractor import features
 from tollhouse.services.defense.entities.lexicon import find_known
-from tollhouse.services.defense.entities.tagger import features
 from tollhouse.services.defense.evaluate_entities import read_conll
 from tools.entity_sentences import Sentence, sentences
 

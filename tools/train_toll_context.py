@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tollhouse.services.defense.events.toll_context import CONTEXTS, without_deaths
+from tollhouse.services.defense.events.toll_verbs import CONTEXTS, without_deaths
 from tollhouse.vectors import text_vectors
 
 OUTPUT = Path(__file__).parents[1] / "src/tollhouse/services/defense/data/toll_context.npz"

@@ -11,7 +11,7 @@ from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_pro
 from tollhouse.services.defense import store
 from tollhouse.services.defense.brief.p1_import import imported, read_exhibit
 from tollhouse.services.defense.brief.production import bundled_lines
-from tollhouse.services.defense.ingest.file_import import ingest_file
+from tollhouse.services.defense.ingest.batches import ingest_file
 
 ingest = App(name="ingest", help="Ingest provider files into the defense feeds.")
 

@@ -10,12 +10,12 @@ from typing import Any, get_args
 from msgspec.structs import replace
 
 from tollhouse import clock
-from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import Category, Event, EventEntry, Geo, Metrics, SeverityTier
 from tollhouse.services.defense.events.filter import EventFilter, event_tests
 from tollhouse.services.defense.events.index_rows import Sort, slot_end, slot_number
 from tollhouse.services.defense.events.index_search import entry_position
 from tollhouse.services.defense.events.pages import EventsQuery
+from tollhouse.services.defense.gazetteer import find_country
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 WORDS = ("rocket", "strike", "talks", "border", "march", "Straße", "naïve", "U.S.", "one_two")

@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.events import cameo
+from tollhouse.services.defense.ingest import export_parser as cameo
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.countries import (
+from tollhouse.services.defense.gazetteer import (
     COUNTRIES,
     NOWHERE,
     country_by_cameo,

@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.entities.mention import Mention
+from tollhouse.services.defense.entities.lexicon import Mention
 from tollhouse.services.defense.entities.merge import entity_id, identify
 
 

@@ -2,7 +2,7 @@ import pytest
 
 from tollhouse.services.defense.entities.ace_mentions import sentence_mentions
 from tollhouse.services.defense.entities.extractor import extract_names
-from tollhouse.services.defense.entities.tokens import LONGEST_SENTENCE, sentences, tokenise
+from tollhouse.services.defense.entities.lexicon import LONGEST_SENTENCE, sentences, tokenise
 
 
 def names(text: str) -> set[tuple[str, str]]:

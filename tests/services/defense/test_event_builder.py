@@ -6,7 +6,7 @@ import pytest
 from tests.services.defense.test_exports import LINE
 from tollhouse.services.defense.article import Article
 from tollhouse.services.defense.events.event import StoredEvent, TitleBasis
-from tollhouse.services.defense.events.event_builder import build_event
+from tollhouse.services.defense.events.event_set import build_event
 from tollhouse.services.defense.events.report import Page, Rejected, Report, canonical_url, event_id, read_reports
 from tollhouse.services.defense.ingest.export_parser import Row, parse_export
 

@@ -17,8 +17,7 @@ from tests.services.defense.brute_events import NOON, made_entry
 from tests.services.defense.served import index_entries
 from tollhouse.services.defense.events import index_search
 from tollhouse.services.defense.events.index_search import EventView, count_rows
-from tollhouse.services.defense.events.overview import count_facets
-from tollhouse.services.defense.events.pages import EventsQuery, EventWindow
+from tollhouse.services.defense.events.pages import EventsQuery, EventWindow, count_facets
 
 SIZES = (2_000, 8_000, 32_000)
 MOST_EXPONENT = 0.3

@@ -20,8 +20,7 @@ from tests.services.defense.served import index_entries
 from tollhouse.services.defense.chat.snapshot import load_recorded
 from tollhouse.services.defense.events import index_search
 from tollhouse.services.defense.events.event import EventEntry
-from tollhouse.services.defense.events.overview import count_facets
-from tollhouse.services.defense.events.pages import EventsQuery, EventWindow
+from tollhouse.services.defense.events.pages import EventsQuery, EventWindow, count_facets
 
 SORTS = ("significance", "recent", "fatalities")
 

@@ -11,8 +11,7 @@ from tests.services.defense.brute_events import NOON, made_entry, passing
 from tests.services.defense.served import index_entries
 from tollhouse.services.defense.events.event import Category, EventEntry, SeverityTier
 from tollhouse.services.defense.events.index_rows import slot_end, slot_number
-from tollhouse.services.defense.events.overview import count_facets, point_columns
-from tollhouse.services.defense.events.pages import EventsQuery, EventWindow, PointsQuery
+from tollhouse.services.defense.events.pages import EventsQuery, EventWindow, PointsQuery, count_facets, point_columns
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.services.defense.test_ucdp import DAY, event
+from tollhouse.services.defense.events.event import FatalityRecord, to_event
 from tollhouse.services.defense.events.history import fatalities_by_country, with_fatalities
-from tollhouse.services.defense.events.scores import to_event
-from tollhouse.services.defense.providers.fatalities import FatalityRecord
 
 COUNTED = FatalityRecord(
     provider="ucdp", id="500001", date=DAY, days=1, country="SD", latitude=13.63, longitude=25.35, best=7, high=9,

@@ -6,8 +6,7 @@ import pytest
 
 from tollhouse.html_text import one_line
 from tollhouse.services.defense.article import LONGEST_URL, Article, article_id, clean_url
-from tollhouse.services.defense.ingest.feed_document import feed_text
-from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, parse_feed, read_moment
+from tollhouse.services.defense.ingest.feed_parser import ParsedFeed, Reading, feed_text, parse_feed, read_moment
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 TODAY = "<pubDate>Sat, 21 Nov 2026 10:00:00 GMT</pubDate>"

@@ -10,7 +10,7 @@ from tests.services.defense.test_exports import EXCERPT, zipped
 from tests.services.defense.test_gkg import line as gkg_line
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.events.event import EventRecord
-from tollhouse.services.defense.ingest.file_import import detect_kind, ingest_file
+from tollhouse.services.defense.ingest.batches import detect_kind, ingest_file
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.publisher import Publisher
 from tollhouse.services.defense.news.reported_article import ReportedArticle

@@ -1,6 +1,6 @@
 import pytest
 
-from tollhouse.services.defense.countries import COUNTRIES
+from tollhouse.services.defense.gazetteer import COUNTRIES
 from tollhouse.services.defense.news.entity import Geocode, geocode
 from tollhouse.services.defense.news.reported_article import Place
 

@@ -1,4 +1,4 @@
-from tollhouse.services.defense.entities.mention import Mention
+from tollhouse.services.defense.entities.lexicon import Mention
 from tollhouse.services.defense.news.reported_article import add_gkg_names
 
 

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from tollhouse.services.defense.events.named_date import read_date, without_dates
+from tollhouse.services.defense.events.classifier import read_date, without_dates
 
 TODAY = date(2022, 10, 18)
 

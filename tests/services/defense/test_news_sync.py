@@ -18,13 +18,14 @@ from tests.services.defense.test_cluster import MINISTER, QUAKE, SUBMARINE, TANK
 from tests.services.defense.test_exports import EXCERPT
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store
+from tollhouse.services.defense.article import mark_copies
 from tollhouse.services.defense.entities.merge import NamedEntity
-from tollhouse.services.defense.events.event import EventRecord, StoredEvent
+from tollhouse.services.defense.events.event import EventRecord, FatalityRecord, StoredEvent
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.events.history import entries_after
+from tollhouse.services.defense.events.history import SyncedRows, entries_after
 from tollhouse.services.defense.events.index_search import entry_position
-from tollhouse.services.defense.events.sync import SyncedRows
-from tollhouse.services.defense.ingest.batches import compact, ingest_export
+from tollhouse.services.defense.ingest.batches import ingest_export
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.news.entity import EntityIndex
@@ -37,8 +38,6 @@ from tollhouse.services.defense.news.reported_article import (
     store_pages,
 )
 from tollhouse.services.defense.news.story_builder import CopyMarker
-from tollhouse.services.defense.providers.fatalities import FatalityRecord
-from tollhouse.services.defense.publishers import mark_copies
 from tollhouse.services.defense.store import EVENTS, EVENTS_FEED, FATALITIES_FEED, bodies_by_id
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate

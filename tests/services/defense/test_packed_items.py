@@ -4,7 +4,7 @@ from sys import getsizeof
 import msgspec
 from msgspec import Struct
 
-from tollhouse.services.defense.events.packed_items import PackedItems
+from tollhouse.services.defense.events.event_set import PackedItems
 
 
 class Item(Struct):

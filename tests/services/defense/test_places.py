@@ -3,7 +3,6 @@
 import msgspec
 import pytest
 
-from tollhouse.services.defense.events.gazetteer import country_of_point, outlet_country
 from tollhouse.services.defense.events.place import (
     Location,
     PlaceEvidence,
@@ -11,6 +10,7 @@ from tollhouse.services.defense.events.place import (
     decide_place,
     read_place,
 )
+from tollhouse.services.defense.gazetteer import country_of_point, outlet_country
 from tollhouse.services.defense.ingest.export_parser import Row
 
 NOWHERE = "https://example.com/a"

@@ -4,8 +4,8 @@ from importlib.resources import files
 
 import pytest
 
-from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.publishers import (
+from tollhouse.services.defense.article import (
+    Article,
     agency_in_byline,
     count_source_families,
     find_publisher,

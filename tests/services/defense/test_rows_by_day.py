@@ -9,7 +9,7 @@ from sqlalchemy import insert, select, text
 from tests.storage.test_migrate import chain_of
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.ingest.gdelt_sync import _delete_old
 from tollhouse.storage import partitions
 from tollhouse.storage.database import open_database

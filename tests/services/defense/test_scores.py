@@ -3,8 +3,15 @@ from datetime import UTC, date, datetime
 import msgspec
 import pytest
 
-from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.events.scores import reasons, severity_tier, significance, to_event, weigh
+from tollhouse.services.defense.events.event import (
+    EventRecord,
+    Geo,
+    reasons,
+    severity_tier,
+    significance,
+    to_event,
+    weigh,
+)
 
 RECORD = EventRecord(
     id="conflict_0123456789abcdef", title="Army shells town", title_basis="url",

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tollhouse.services.defense.events.people import is_person
 from tollhouse.services.defense.events.toll import Toll, best_toll, read_toll
+from tollhouse.services.defense.events.toll_verbs import is_person
 
 
 @pytest.mark.parametrize(

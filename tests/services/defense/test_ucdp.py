@@ -10,8 +10,7 @@ import pytest
 
 from tests.fakes.website import Asked, Reply, website
 from tollhouse.download import UpstreamFailure
-from tollhouse.services.defense.events.event import EventRecord, Geo
-from tollhouse.services.defense.providers.fatalities import FatalityRecord, kilometres, match_fatalities
+from tollhouse.services.defense.events.event import EventRecord, FatalityRecord, Geo, kilometres, match_fatalities
 from tollhouse.services.defense.providers.ucdp import parse_ucdp, ucdp_records
 
 SAMPLE = Path(__file__).parents[2] / "data" / "ucdp_bangladesh.csv"

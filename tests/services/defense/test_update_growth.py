@@ -10,7 +10,7 @@ from tests.storage.sqlite_work import SqliteWork
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store
 from tollhouse.services.defense.events.feed import EventsFeed
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import migrate
 

@@ -1,4 +1,4 @@
-from tollhouse.services.defense.users import FEW, Users, users_of, with_user, without_user
+from tollhouse.services.defense.stories.cluster import FEW, Users, users_of, with_user, without_user
 
 
 def test_users_keep_their_order_and_the_latest_is_last() -> None:

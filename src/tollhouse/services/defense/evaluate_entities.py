@@ -7,8 +7,7 @@ from typing import Any
 
 from tollhouse.services.defense.entities.ace_mentions import sentence_mentions
 from tollhouse.services.defense.entities.extractor import sentence_names
-from tollhouse.services.defense.entities.lexicon import PRONOUNS
-from tollhouse.services.defense.entities.mention import EntityType, Span
+from tollhouse.services.defense.entities.lexicon import PRONOUNS, EntityType, Span
 
 Sentence = list[tuple[str, str]]
 Place = tuple[int, int, int, EntityType]

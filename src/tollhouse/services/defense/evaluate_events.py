@@ -9,14 +9,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from tollhouse.labelled_lines import read_lines
-from tollhouse.services.defense.article import Article, article_id
+from tollhouse.services.defense.article import Article, article_id, find_publisher
 from tollhouse.services.defense.evaluate_conflict import rows_by_url
 from tollhouse.services.defense.evaluate_stories import bcubed
 from tollhouse.services.defense.events.event_set import sighting
 from tollhouse.services.defense.events.report import Page, Report, event_id, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION, Resolver, Sighting
 from tollhouse.services.defense.ingest.url_title import title_from_url
-from tollhouse.services.defense.publishers import find_publisher
 
 
 class Labelled(Struct, frozen=True):

@@ -8,11 +8,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.gazetteer import outlet_country
+from tollhouse.services.defense.article import find_publisher
+from tollhouse.services.defense.entities.lexicon import EntityType
+from tollhouse.services.defense.gazetteer import find_country, outlet_country
 from tollhouse.services.defense.news import store as news
-from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import bodies_by_id
 from tollhouse.storage.database import Transaction

@@ -23,9 +23,9 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.alerts.endpoints import AlertEndpoints
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.analysis.endpoints import AnalysisEndpoints
-from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import Geo, StoredEvent
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.gazetteer import find_country
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, bump_revision
 from tollhouse.storage.database import Database

@@ -17,7 +17,7 @@ from tollhouse.services.defense.alerts.evaluator import (
 )
 from tollhouse.services.defense.alerts.metrics import BINS, deviations, spike
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
-from tollhouse.services.defense.countries import find_country
+from tollhouse.services.defense.gazetteer import find_country
 
 COUNTRIES = ("Ethiopia", "Kenya", "Sudan")
 CATEGORIES = ("Battles", "Protests")

@@ -16,9 +16,9 @@ from tollhouse.config.settings import Settings
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.brief.capability import capability_gaps
 from tollhouse.services.defense.brief.production import CATEGORIES, bundled_lines
+from tollhouse.services.defense.events.event import to_event
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.pages import EventsQuery
-from tollhouse.services.defense.events.scores import to_event
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.ingest.recording import load_recording
 from tollhouse.services.defense.news import store as news

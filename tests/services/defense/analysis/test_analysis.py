@@ -9,8 +9,8 @@ import pytest
 
 from tests.services.defense.alerts.conftest import NOON, record
 from tollhouse.services.defense.analysis import endpoints
+from tollhouse.services.defense.events.event import to_event
 from tollhouse.services.defense.events.pages import EventsPage, encode_page
-from tollhouse.services.defense.events.scores import to_event
 
 
 async def analyse(house, **body: Any) -> dict[str, Any]:

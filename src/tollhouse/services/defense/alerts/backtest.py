@@ -42,7 +42,7 @@ from tollhouse.services.defense.events.history import (
     entries_after,
     served_pool,
 )
-from tollhouse.services.defense.ingest.batches import compact, slot_time
+from tollhouse.services.defense.ingest.export_parser import compact, slot_time
 from tollhouse.storage.database import Database, Transaction
 
 

@@ -28,7 +28,7 @@ from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, pro
 from tollhouse.services.defense.alerts.rule import STALENESS, Rule
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, entities_named, served_pool
-from tollhouse.services.defense.ingest.batches import slot_before, slot_time
+from tollhouse.services.defense.ingest.export_parser import slot_before, slot_time
 from tollhouse.services.defense.store import WIDEST_WINDOW
 from tollhouse.storage.database import Database, Transaction
 from tollhouse.webhooks import outbox

@@ -8,7 +8,6 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from tollhouse.services.defense.brief.capability import area_words
-from tollhouse.services.defense.countries import find_country
 from tollhouse.services.defense.events.event import Category, SeverityTier
 from tollhouse.services.defense.events.filter import (
     FILTER_FIELDS,
@@ -17,6 +16,7 @@ from tollhouse.services.defense.events.filter import (
     check_filters,
     invalid_member,
 )
+from tollhouse.services.defense.gazetteer import find_country
 from tollhouse.webhooks.store import State
 
 DEFAULT_WINDOW_HOURS = 24

@@ -35,7 +35,7 @@ from tollhouse.services.defense.events.history import (
     served_pool,
 )
 from tollhouse.services.defense.examples import id_parameter
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.news.store import PUBLISHED
 from tollhouse.services.defense.store import bodies_by_id, feed_revisions, slots_between
 from tollhouse.storage.database import Transaction

@@ -17,13 +17,13 @@ from tollhouse.questions.grounding import Reference
 from tollhouse.questions.places import countries, country_names, find_country, parts_of_world, with_parts_of_world
 from tollhouse.questions.query import Scalar
 from tollhouse.questions.vocabulary import CallResult, Dataset, Declaration, Named, Values
+from tollhouse.services.defense.article import find_publisher
 from tollhouse.services.defense.brief.brief import Brief
 from tollhouse.services.defense.brief.live_events import Change
 from tollhouse.services.defense.events.event import WINDOW_HOURS, EventEntry, FeedSource
 from tollhouse.services.defense.events.filter import EVENT_ATTRIBUTES
 from tollhouse.services.defense.ingest.source_health import SourceHealth
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.publishers import find_publisher
 from tollhouse.services.defense.stories.story import Story
 
 EVENT, STORY, ENTITY, PROGRAM, GAP = "event", "story", "entity", "programme", "gap"

@@ -8,9 +8,8 @@ modifiers, and a noun from the lexicon or a name.
 from collections.abc import Sequence
 
 from tollhouse.services.defense.entities import lexicon
-from tollhouse.services.defense.entities.lexicon import Known, find_known
-from tollhouse.services.defense.entities.mention import EntityType, Span
-from tollhouse.services.defense.entities.tagger import tag
+from tollhouse.services.defense.entities.extractor import tag
+from tollhouse.services.defense.entities.lexicon import EntityType, Known, Span, find_known
 
 _ACTORS = frozenset(
     [

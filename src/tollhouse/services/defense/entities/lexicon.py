@@ -1,4 +1,4 @@
-"""The lexicon: names of places, organizations, companies and platforms, and word lists for the tagger."""
+"""Words of texts, types of mentions, and the lexicon: names of places, organizations, companies and platforms."""
 
 import re
 import tomllib
@@ -6,13 +6,85 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from tollhouse.services.defense.countries import COUNTRIES
-from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.entities.tokens import tokenise
+from tollhouse.services.defense.gazetteer import COUNTRIES
+
+EntityType = Literal["person", "organization", "location", "platform"]
+Form = Literal["name", "noun", "pronoun"]
+
+
+class Span(Struct, frozen=True):
+    """A mention in a sentence's words, from `start` to `end` (exclusive). `form` follows ACE; only names are served."""
+
+    start: int
+    end: int
+    type: EntityType
+    form: Form = "name"
+
+
+class Mention(Struct, frozen=True):
+    """A name in a text, from character `start` to `end` (exclusive)."""
+
+    text: str
+    type: EntityType
+    start: int
+    end: int
+
+
+# Initialisms keep their points, abbreviations the last one, numbers their commas; an apostrophe begins a suffix.
+_TOKEN = re.compile(
+    r"(?:[^\W\d_]\.){2,}"
+    r"|(?:Mr|Mrs|Ms|Dr|Prof|Gen|Lt|Col|Maj|Capt|Sgt|Cpl|Pvt|Pfc|Spc|Adm|Cmdr|Cdr|Brig|Sen|Rep|Gov|Rev|St|Corp|Inc|Ltd|Co|Jr|Sr)\."
+    r"|[A-Z]\.(?= [A-Z])"
+    r"|\d+(?:[.,]\d+)*(?![^\W_])"
+    r"|['\u2019][sS](?!\w)"
+    r"|(?:[^\W_]|[\u0300-\u036f])+(?:['\u2019](?![sS](?!\w))[^\W_]+)?"
+    r"|\S"
+)
+_ENDS = frozenset(".!?…。\uff01\uff1f")
+_CLOSING = frozenset("\"'\u201d\u2019»)")
+# Text without punctuation is split here, to limit the work per sentence.
+LONGEST_SENTENCE = 200
+
+
+class Token(Struct, frozen=True):
+    """A word, number or sign, from character `start` to `end` (exclusive)."""
+
+    text: str
+    start: int
+    end: int
+
+
+def tokenise(text: str) -> Iterator[Token]:
+    """The tokens of a text in order. Hyphens are tokens: "F-35" is three, "Lockheed's" is two."""
+    for match in _TOKEN.finditer(text):
+        yield Token(match.group(), match.start(), match.end())
+
+
+def sentences(text: str) -> Iterator[list[Token]]:
+    """The tokens of a text by sentence, which ends at punctuation, at a blank line or at LONGEST_SENTENCE."""
+    sentence: list[Token] = []
+    for token in tokenise(text):
+        if sentence and (len(sentence) >= LONGEST_SENTENCE or _breaks(text, sentence, token)):
+            yield sentence
+            sentence = []
+        sentence.append(token)
+    if sentence:
+        yield sentence
+
+
+def _breaks(text: str, sentence: list[Token], token: Token) -> bool:
+    gap = text[sentence[-1].end : token.start]
+    if gap.count("\n") > 1:
+        return True
+    last = sentence[-1].text
+    if last in _CLOSING and len(sentence) > 1:
+        last = sentence[-2].text
+    return last in _ENDS and gap != "" and not token.text[0].islower()
+
 
 PLATFORM: Final = "platform"
 # A platform only where its kind or designator is beside it.

@@ -7,7 +7,6 @@ from functools import cache
 
 from msgspec import Struct
 
-from tollhouse.services.defense.countries import COUNTRIES, find_country
 from tollhouse.services.defense.entities.lexicon import (
     BETWEEN_KIND,
     DEMONYMS,
@@ -15,11 +14,13 @@ from tollhouse.services.defense.entities.lexicon import (
     PARTICLES,
     SURNAMES,
     TITLES,
+    EntityType,
+    Mention,
     is_kind,
     shortened,
     table,
 )
-from tollhouse.services.defense.entities.mention import EntityType, Mention
+from tollhouse.services.defense.gazetteer import COUNTRIES, find_country
 
 _MANY = re.compile(r"(?<=[\dA-Z])s$")
 _SPACED_HYPHEN = re.compile(r"\s*[-\u2010\u2011\u2013]\s*")

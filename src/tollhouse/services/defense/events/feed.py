@@ -27,6 +27,8 @@ from tollhouse.services.defense.events.event import (
     Event,
     SeverityTier,
     StoredEvent,
+    reasons,
+    to_event,
 )
 from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
@@ -39,7 +41,6 @@ from tollhouse.services.defense.events.history import (
 )
 from tollhouse.services.defense.events.index_rows import CATEGORIES, SEVERITY_TIERS
 from tollhouse.services.defense.events.index_updates import EventIndex, IndexState
-from tollhouse.services.defense.events.overview import Facets, count_facets, point_columns
 from tollhouse.services.defense.events.pages import (
     CSV,
     FORMATS,
@@ -49,11 +50,13 @@ from tollhouse.services.defense.events.pages import (
     EventsPage,
     EventsQuery,
     EventWindow,
+    Facets,
     PointsPage,
     PointsQuery,
+    count_facets,
     encode_page,
+    point_columns,
 )
-from tollhouse.services.defense.events.scores import reasons, to_event
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.paging import Slice
 from tollhouse.services.defense.recordings import SourceMode

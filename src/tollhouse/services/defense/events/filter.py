@@ -15,8 +15,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from tollhouse.errors import Problem, invalid_parameter
-from tollhouse.services.defense.countries import Country, find_country, near_matches
 from tollhouse.services.defense.events.event import Category, Event, EventEntry, SeverityTier
+from tollhouse.services.defense.gazetteer import Country, find_country, near_matches
 
 ABOUT_COUNTRY = Meta(
     description="A country: English name, ISO 3166-1 alpha-2 or alpha-3 code, or a common alias, in any case",

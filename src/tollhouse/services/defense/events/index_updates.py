@@ -32,7 +32,7 @@ from tollhouse.services.defense.events.history import (
 )
 from tollhouse.services.defense.events.index_rows import LAYOUT, RELEVANT
 from tollhouse.services.defense.events.index_search import MAX_BUCKETS, EventView, count_rows, numbers
-from tollhouse.services.defense.ingest.batches import slot_before, slot_time
+from tollhouse.services.defense.ingest.export_parser import slot_before, slot_time
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import Rows
 from tollhouse.storage.database import Transaction

@@ -15,17 +15,18 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.countries import country_by_cameo, find_country
 from tollhouse.services.defense.events.event import Geo
-from tollhouse.services.defense.events.gazetteer import (
+from tollhouse.services.defense.events.title_places import Mention, Role, read_mentions
+from tollhouse.services.defense.gazetteer import (
     Region,
+    country_by_cameo,
     country_of_point,
+    find_country,
     name_key,
     outlet_country,
     read_sections,
     table,
 )
-from tollhouse.services.defense.events.title_places import Mention, Role, read_mentions
 from tollhouse.services.defense.ingest.export_parser import Row
 
 # How much the title says about the place: nothing; some name; a name after "in", after a word of attack and the like.

@@ -2,32 +2,32 @@
 
 import re
 from collections.abc import Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
 from msgspec import Struct
 
-from tollhouse.services.defense.article import Article, article_id, clean_url
-from tollhouse.services.defense.countries import country_by_cameo
+from tollhouse.services.defense.article import Article, article_id, clean_url, find_publisher
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.merge import NamedEntity, named_entities
-from tollhouse.services.defense.events.cameo import (
+from tollhouse.services.defense.events.classifier import Classified, ClassifierInput, classify_reports
+from tollhouse.services.defense.events.event import Category, TitleBasis
+from tollhouse.services.defense.events.place import PlaceEvidence, read_place
+from tollhouse.services.defense.events.toll import Toll, read_toll
+from tollhouse.services.defense.gazetteer import country_by_cameo
+from tollhouse.services.defense.ingest.export_parser import (
+    Row,
     cameo_category,
     cameo_label,
     heaviest_row,
     is_riot,
     is_strike,
     is_violence,
+    time_of_slot,
 )
-from tollhouse.services.defense.events.classifier import Classified, ClassifierInput, classify_reports
-from tollhouse.services.defense.events.event import Category, TitleBasis
-from tollhouse.services.defense.events.place import PlaceEvidence, read_place
-from tollhouse.services.defense.events.toll import Toll, read_toll
-from tollhouse.services.defense.ingest.export_parser import Row
 from tollhouse.services.defense.ingest.url_title import title_from_url
-from tollhouse.services.defense.publishers import find_publisher
 
 # Stored reports of another version are read again from their kept rows when a server starts.
 VERSION = 4
@@ -177,7 +177,7 @@ def _report(page: Page, rows: Sequence[Row], headline: Headline, classified: Cla
     row = heaviest_row(deciding) if deciding else None
     publisher = find_publisher(page.url)
     published = [page.article.published] if page.article else []
-    moments = [_moment(row.added) for row in rows] or published
+    moments = [time_of_slot(row.added) for row in rows] or published
     text = f"{title}.\n{page.article.text}" if page.article and page.article.text else title
     return Report(
         id=event_id(page.url),
@@ -236,8 +236,3 @@ def _days_late(day: str, added: str) -> int:
 @lru_cache(maxsize=4096)
 def _date(day: str) -> date:
     return date(int(day[:4]), int(day[4:6]), int(day[6:8]))
-
-
-@lru_cache(maxsize=4096)
-def _moment(added: str) -> datetime:
-    return datetime.strptime(added, "%Y%m%d%H%M%S").replace(tzinfo=UTC)

@@ -15,13 +15,15 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from tollhouse.services.defense.article import LONGEST_APART, has_foreign_letters, headline_key
 from tollhouse.services.defense.events.classifier import title_vectors
-from tollhouse.services.defense.events.group_index import GroupIndex, Stream
 from tollhouse.services.defense.events.occurrence import (
     FEEBLE,
     VECTOR_SCALE,
     Group,
+    GroupIndex,
     Headline,
+    Stream,
     Tuning,
     Vector,
     absorb,
@@ -32,10 +34,8 @@ from tollhouse.services.defense.events.occurrence import (
     union,
 )
 from tollhouse.services.defense.events.report import event_id
-from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import headline_words
-from tollhouse.services.defense.publishers import LONGEST_APART, headline_key
-from tollhouse.services.defense.stories.tokens import term_counts
+from tollhouse.services.defense.stories.cluster import term_counts
 
 # An event takes no follow-ups this long after its newest report, or once so many groups changed later.
 RETENTION = timedelta(days=4)

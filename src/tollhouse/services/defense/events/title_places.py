@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from tollhouse.services.defense.events.gazetteer import (
+from tollhouse.services.defense.gazetteer import (
     CAPITAL,
     PERSON,
     SHORT,

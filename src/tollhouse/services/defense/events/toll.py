@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.events.gazetteer import given_names, index, name_key
-from tollhouse.services.defense.events.people import (
+from tollhouse.services.defense.events.toll_verbs import (
     ACTIVE,
     AUXILIARIES,
     COUNTED,
@@ -37,6 +36,7 @@ from tollhouse.services.defense.events.people import (
     word_class,
 )
 from tollhouse.services.defense.events.toll_victims import Counted, Victims
+from tollhouse.services.defense.gazetteer import given_names, index, name_key
 
 
 class Toll(Struct, frozen=True, gc=False):

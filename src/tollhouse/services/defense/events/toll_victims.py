@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from tollhouse.services.defense.events.people import (
+from tollhouse.services.defense.events.toll_verbs import (
     ACTIVE,
     ANIMALS,
     AUXILIARIES,
@@ -22,13 +22,13 @@ from tollhouse.services.defense.events.people import (
     PASSIVE,
     Group,
     Outcome,
+    Verbs,
     is_person,
     is_plural,
     is_thing,
     is_time,
     word_class,
 )
-from tollhouse.services.defense.events.toll_verbs import Verbs
 
 _QUALIFIERS = word_class("qualifiers")
 _CLAUSES = word_class("clauses")

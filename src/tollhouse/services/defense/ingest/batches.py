@@ -1,13 +1,16 @@
-"""Ingest GDELT exports: one transaction per 15-minute file; ingesting the same file twice changes nothing."""
+"""Ingest GDELT's files: event exports, GKG files, which have titles and names of pages, and mentions of events.
+
+One transaction per 15-minute file; ingesting the same file twice changes nothing. A page and its provider rows are
+joined by address, in whatever order their files arrive: the publisher reads a report again when a stored page has
+another headline than the report, and an export takes the headlines of stored pages.
+"""
 
 import asyncio
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from hashlib import md5
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
@@ -15,24 +18,36 @@ from msgspec import Struct
 from tollhouse import clock
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
-from tollhouse.services.defense.article import article_id
+from tollhouse.services.defense.article import Article, article_id
 from tollhouse.services.defense.events.report import VERSION, Headline, Page, Rejected, Report, event_id, read_reports
-from tollhouse.services.defense.ingest.export_parser import BadRow, Row, parse_export, unpack_export
+from tollhouse.services.defense.ingest.export_parser import (
+    BadRow,
+    Row,
+    compact,
+    parse_export,
+    read_slot,
+    slot_time,
+    unpack_export,
+)
+from tollhouse.services.defense.ingest.gkg_parser import (
+    GKG_COLUMNS,
+    ParsedGkg,
+    ParsedMentions,
+    parse_gkg,
+    parse_mentions,
+)
+from tollhouse.services.defense.news import store as news
+from tollhouse.services.defense.news.reported_article import report_mentions, report_pages, store_pages
 from tollhouse.services.defense.news.store import headlines
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import REPORTS_FEED
-from tollhouse.storage.database import Database
+from tollhouse.storage.database import Database, Transaction
 
 log = logger("ingest")
 
 EXPORT_CAP_BYTES = 256 * 1024 * 1024
 
 Origin = Literal["provider", "recording", "file"]
-
-# The provider publishes every 15 minutes.
-SLOT = timedelta(minutes=15)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
 
 
 class IngestReport(Struct, frozen=True):
@@ -125,43 +140,6 @@ async def read_stored_pages(database: Database, pool: SourceMode) -> None:
         log.info("stored rows read again", pool=pool, reports=len(batch.reports))
 
 
-def read_slot(name: str, newest: str) -> str:
-    """The slot of a file, YYYYMMDDHHMMSS, from its file name, or else the quarter of an hour of its newest row."""
-    named = _SLOT.search(name)
-    return named[1] if named and slot_time(named[1]) else newest
-
-
-def slot_time(slot: str) -> datetime | None:
-    """The time that a slot names, None if it is not a time."""
-    try:
-        return datetime.strptime(slot, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    except ValueError:
-        return None
-
-
-def time_of_slot(slot: str) -> datetime:
-    """The end of a slot's 15 minutes."""
-    moment = slot_time(slot)
-    assert moment is not None, f"{slot} is not a slot"
-    return moment
-
-
-@lru_cache(maxsize=4096)
-def compact(moment: datetime) -> str:
-    """A time in the form of a slot: `20201115110000`, in UTC."""
-    return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S")
-
-
-def slot_at(moment: datetime) -> str:
-    """The slot whose 15 minutes a time lies in; each slot is named by its end."""
-    return compact(moment + (_EPOCH - moment) % SLOT)
-
-
-def slot_before(slot: str, span: timedelta) -> str:
-    """The slot `span` before another."""
-    return compact(time_of_slot(slot) - span)
-
-
 def report_row(pool: SourceMode, report: Report) -> dict[str, object]:
     """A report as a row of its table."""
     last_slot = compact(report.last_reported_at)
@@ -219,3 +197,97 @@ def _with_earlier(
 def _unique_rows(rows: Iterable[Row]) -> list[Row]:
     """Each row once by GDELT's id; the last wins."""
     return list({row.id: row for row in rows}.values())
+
+
+class PageFile(Struct, frozen=True):
+    """A parsed file of pages, with the digest of its text."""
+
+    slot: str
+    digest: str
+    pages: ParsedGkg | ParsedMentions
+
+    @property
+    def kind(self) -> Literal["gkg", "mentions"]:
+        return "gkg" if isinstance(self.pages, ParsedGkg) else "mentions"
+
+
+class PagesReport(Struct, frozen=True):
+    """The result of ingesting a file of pages. `articles` counts the pages that are new or changed.
+
+    `titled` counts those of its pages that are known from other files and have a headline here.
+    """
+
+    slot: str
+    rows: int
+    articles: int
+    titled: int
+    bad_rows: int
+    bad: list[BadRow]
+
+
+def parse_page_file(name: str, raw: bytes) -> PageFile:
+    """Parse a GKG or mentions file, zipped or not, recognized by its columns. Raises ValueError without usable rows."""
+    text = unpack_export(raw, EXPORT_CAP_BYTES)
+    columns = text.partition(b"\n")[0].split(b"\t")
+    is_gkg = len(columns) == GKG_COLUMNS
+    pages = parse_gkg(text) if is_gkg else parse_mentions(text)
+    # All rows of a file have the time of its update.
+    updated = columns[1 if is_gkg else 2].decode("ascii", "replace")[:14] if len(columns) > 2 else ""
+    slot = read_slot(name, updated)
+    if len(pages.bad) == pages.total or not slot_time(slot):
+        reason = f"; first error: {pages.bad[0].reason}" if pages.bad else ""
+        raise ValueError(f"{name} contains no usable row of GDELT's pages ({len(pages.bad)} bad rows{reason})")
+    return PageFile(slot, md5(text, usedforsecurity=False).hexdigest(), pages)
+
+
+async def store_page_file(database: Database, file: PageFile, pool: SourceMode, origin: Origin) -> PagesReport:
+    """Store the pages of a file that are known already or relevant. A file stored again adds what it can add now.
+
+    Raises Problem if it cannot be stored.
+    """
+    known = set[str]()
+    if isinstance(file.pages, ParsedGkg):
+        titled = [record for record in file.pages.records if record.article.title]
+        async with database.reading() as connection:
+            known = await _known_pages(connection, pool, [record.article for record in titled])
+        reports = await asyncio.to_thread(report_pages, titled, known)
+    else:
+        reports = await asyncio.to_thread(report_mentions, file.pages.mentions)
+    bad = file.pages.bad
+    row: dict[str, Any] = {
+        "pool": pool, "slot": file.slot, "kind": file.kind, "origin": origin, "md5": file.digest,
+        "rows": file.pages.total - len(bad), "bad_rows": len(bad), "ingested_at": clock.iso(clock.now()),
+    }  # fmt: skip
+    count = await store_pages(database, pool, reports, row)
+    log.info("ingested", slot=file.slot, kind=file.kind, origin=origin, articles=count, bad_rows=len(bad))
+    return PagesReport(file.slot, row["rows"], count, len(known), len(bad), bad)
+
+
+async def _known_pages(connection: Transaction, pool: SourceMode, articles: Sequence[Article]) -> set[str]:
+    """The ids of those articles that a report or a stored article has."""
+    report_ids = {article.id: event_id(article.url) for article in articles}
+    reported = await store.stored_ids(connection, store.REPORTS, pool, list(report_ids.values()))
+    known = await store.stored_ids(connection, news.ARTICLES, pool, list(report_ids))
+    return known | {identity for identity, report_id in report_ids.items() if report_id in reported}
+
+
+Kind = Literal["gkg", "export", "mentions"]
+
+_KINDS: dict[int, Kind] = {61: "export", 16: "mentions", 27: "gkg"}
+
+
+def detect_kind(raw: bytes) -> Kind:
+    """The kind of a file by the columns of its first line; others count as exports, whose parser reports errors."""
+    first = raw.partition(b"\n")[0]
+    return _KINDS.get(first.count(b"\t") + 1, "export")
+
+
+async def ingest_file(database: Database, path: Path) -> dict[str, Any]:
+    """Ingest one file and return a report. Raises ValueError for other files, OSError if it cannot be read."""
+    raw = await asyncio.to_thread(path.read_bytes)
+    text = await asyncio.to_thread(unpack_export, raw, EXPORT_CAP_BYTES)
+    kind = detect_kind(text)
+    if kind == "export":
+        return {"kind": kind, **msgspec.to_builtins(await ingest_export(database, path.name, raw, "file"))}
+    file = await asyncio.to_thread(parse_page_file, path.name, text)
+    return {"kind": kind, **msgspec.to_builtins(await store_page_file(database, file, "local", "file"))}

@@ -1,14 +1,19 @@
-"""Parser for GDELT 2.0 event exports: rows, and the lines that cannot be used."""
+"""Parser for GDELT 2.0 event exports: rows, the lines that cannot be used, slots, and the meaning of CAMEO codes."""
 
 import io
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import TypeVar
 
+import msgspec
 from msgspec import Struct
+
+from tollhouse.services.defense.events.event import Category
 
 MEMO_SIZE = 65536
 
@@ -238,3 +243,104 @@ _PLACES = Memo(_place)
 _COUNTS = Memo(_count)
 _TONES = Memo[str, float](lambda text: _between(text, 100, "a tone"))
 _ADDRESSES = Memo(_address)
+
+
+_ECONOMIC = frozenset({"061", "071", "085", "162", "1621", "163", "1211", "1311", "1312"})
+
+
+# A day has 200,000 rows and some 300 codes.
+@lru_cache(maxsize=1024)
+def cameo_category(code: str) -> Category | None:
+    """The category of a CAMEO code; None for violent codes, of which few are battles."""
+    if code.startswith("14"):
+        return "Protests"
+    if code in _ECONOMIC:
+        return "Economic"
+    return None if is_violence(code) else "Political"
+
+
+def is_violence(code: str) -> bool:
+    """Whether the code is assault (18), fighting (19) or mass violence (20). One such URL in nine is a battle."""
+    return code.startswith(("18", "19", "20"))
+
+
+def is_strike(code: str) -> bool:
+    """Whether the code is one force using arms against another: fire, shelling, air strikes, broken truces."""
+    return code.startswith(("190", "193", "194", "195", "196"))
+
+
+def is_riot(code: str) -> bool:
+    """Whether the code is a violent protest."""
+    return code.startswith("145")
+
+
+@lru_cache(maxsize=1024)
+def cameo_label(code: str) -> str:
+    """The label of a code, of its base code or of its root code; "Event" if all are unknown."""
+    labels = _labels()
+    return next((labels[code[:length]] for length in (4, 3, 2) if code[:length] in labels), "Event")
+
+
+@cache
+def _labels() -> dict[str, str]:
+    table = files("tollhouse.services.defense").joinpath("data", "cameo_labels.json").read_bytes()
+    return msgspec.json.decode(table, type=dict[str, str])
+
+
+def heaviest_row(rows: Sequence[Row]) -> Row:
+    """The most mentioned row of the code with most mentions; root events (early in their text) count double."""
+    if len(rows) == 1:
+        return rows[0]
+    weights: dict[str, int] = {}
+    for row in rows:
+        weights[row.code] = weights.get(row.code, 0) + row.mentions * (1 + row.is_root)
+    most = max(weights.values())
+    heaviest = [row for row in rows if weights[row.code] == most]
+    if len(heaviest) == 1:
+        return heaviest[0]
+    # Break ties by intensity, then by the more specific code.
+    return max(heaviest, key=lambda row: (abs(row.goldstein), row.code[2:], row.mentions, row.id))
+
+
+# The provider publishes every 15 minutes.
+SLOT = timedelta(minutes=15)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_SLOT = re.compile(r"(?<![0-9])(20[0-9]{12})(?![0-9])")
+
+
+def read_slot(name: str, newest: str) -> str:
+    """The slot of a file, YYYYMMDDHHMMSS, from its file name, or else the quarter of an hour of its newest row."""
+    named = _SLOT.search(name)
+    return named[1] if named and slot_time(named[1]) else newest
+
+
+def slot_time(slot: str) -> datetime | None:
+    """The time that a slot names, None if it is not a time."""
+    try:
+        return datetime.strptime(slot, "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def time_of_slot(slot: str) -> datetime:
+    """The end of a slot's 15 minutes."""
+    moment = slot_time(slot)
+    assert moment is not None, f"{slot} is not a slot"
+    return moment
+
+
+@lru_cache(maxsize=4096)
+def compact(moment: datetime) -> str:
+    """A time in the form of a slot: `20201115110000`, in UTC."""
+    return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S")
+
+
+def slot_at(moment: datetime) -> str:
+    """The slot whose 15 minutes a time lies in; each slot is named by its end."""
+    return compact(moment + (_EPOCH - moment) % SLOT)
+
+
+def slot_before(slot: str, span: timedelta) -> str:
+    """The slot `span` before another."""
+    return compact(time_of_slot(slot) - span)

@@ -12,9 +12,9 @@ from tollhouse import __version__, clock
 from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
+from tollhouse.services.defense.events.event import FatalityRecords
 from tollhouse.services.defense.ingest import source_health
 from tollhouse.services.defense.providers.acled import AcledAccount, acled_records
-from tollhouse.services.defense.providers.fatalities import FatalityRecords
 from tollhouse.services.defense.providers.ucdp import ucdp_records
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database

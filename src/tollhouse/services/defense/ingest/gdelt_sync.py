@@ -19,9 +19,9 @@ from tollhouse.services.defense import store
 from tollhouse.services.defense.events.event import WINDOW_HOURS
 from tollhouse.services.defense.events.report import Headline
 from tollhouse.services.defense.ingest import source_health
-from tollhouse.services.defense.ingest.batches import SLOT, ingest_export, slot_before, time_of_slot
+from tollhouse.services.defense.ingest.batches import PageFile, ingest_export, parse_page_file, store_page_file
+from tollhouse.services.defense.ingest.export_parser import SLOT, slot_before, time_of_slot
 from tollhouse.services.defense.ingest.gkg_parser import ParsedGkg
-from tollhouse.services.defense.ingest.page_files import PageFile, parse_page_file, store_page_file
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.storage.database import Database
 

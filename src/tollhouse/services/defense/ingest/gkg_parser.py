@@ -12,10 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from tollhouse.html_text import one_line
-from tollhouse.services.defense.article import Article, article_id, clean_url
+from tollhouse.services.defense.article import Article, article_id, clean_url, find_publisher
 from tollhouse.services.defense.ingest.export_parser import BadRow, parse_lines
 from tollhouse.services.defense.ingest.page_title import clean_titles
-from tollhouse.services.defense.publishers import find_publisher
 
 # GDELT uses ISO 639-2 and 639-3, articles use ISO 639-1.
 _LANGUAGES = """

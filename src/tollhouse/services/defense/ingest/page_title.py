@@ -13,9 +13,14 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.article import Article, bare_host
+from tollhouse.services.defense.article import (
+    Article,
+    bare_host,
+    find_publisher,
+    has_foreign_letters,
+    registrable_domain,
+)
 from tollhouse.services.defense.ingest.url_title import headline_words
-from tollhouse.services.defense.publishers import find_publisher, registrable_domain
 
 # So many different titles of a domain share a part that belongs to the site.
 FEWEST_SHARING = 3
@@ -33,8 +38,6 @@ _WORD = re.compile(r"[^\W_]+")
 _DATE = re.compile(r"(?:\d{1,4}[./-]){2}\d{1,4}|\d{1,2}:\d{2}")
 _DOTS = re.compile(r"\s*(?:\.{3,}|…)[\s.…]*$")
 _SMALL = frozenset({"the", "of", "and", "for", "to", "in", "a", "an", "on"})
-# Letters that English does not use; a few of them are a name.
-_FOREIGN = re.compile(r"[^\W\d_\u0000-\u024f\u1e00-\u1eff]")
 
 
 def clean_titles(articles: Sequence[Article]) -> list[Article]:
@@ -59,11 +62,6 @@ def _with_title(article: Article, title: str, pages: int) -> Article:
     language = "" if article.language == "en" and has_foreign_letters(title) else article.language
     unchanged = title == article.title and language == article.language
     return article if unchanged else replace(article, title=title, language=language)
-
-
-def has_foreign_letters(title: str) -> bool:
-    """Whether most letters of a title are not Latin."""
-    return 2 * len(_FOREIGN.findall(title)) > sum(map(str.isalpha, title))
 
 
 def _is_in_url(title: str, url: str) -> bool:

@@ -11,8 +11,7 @@ from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.logs import logger
 from tollhouse.services.defense import store
-from tollhouse.services.defense.ingest.batches import ingest_export
-from tollhouse.services.defense.ingest.page_files import parse_page_file, store_page_file
+from tollhouse.services.defense.ingest.batches import ingest_export, parse_page_file, store_page_file
 from tollhouse.services.defense.news import store as news
 from tollhouse.services.defense.news.store import Tables
 from tollhouse.services.defense.recordings import EXPORTS_OF_2020, PAGES_OF_2023, Recording, chosen_recording

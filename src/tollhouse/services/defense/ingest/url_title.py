@@ -9,7 +9,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from urllib.parse import unquote_plus
 
-from tollhouse.services.defense.countries import COUNTRIES
+from tollhouse.services.defense.gazetteer import COUNTRIES
 
 FEWEST_WORDS = 3
 MOST_WORDS = 40

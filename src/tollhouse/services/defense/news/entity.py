@@ -9,11 +9,11 @@ from math import sqrt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.entities.mention import EntityType
-from tollhouse.services.defense.events.gazetteer import find_position
-from tollhouse.services.defense.ingest.batches import slot_at
+from tollhouse.services.defense.article import count_source_families
+from tollhouse.services.defense.entities.lexicon import EntityType
+from tollhouse.services.defense.gazetteer import find_position
+from tollhouse.services.defense.ingest.export_parser import slot_at
 from tollhouse.services.defense.news.reported_article import Place, ReportedArticle
-from tollhouse.services.defense.publishers import count_source_families
 
 # Articles that name more are ignored: they relate nothing, and pairs grow quadratically.
 MOST_NAMES = 40

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tollhouse.services.defense.entities import lexicon
 from tollhouse.services.defense.entities.merge import NamedEntity
-from tollhouse.services.defense.events.gazetteer import City, Region, given_names, index, name_key
+from tollhouse.services.defense.gazetteer import City, Region, given_names, index, name_key
 from tollhouse.services.defense.news.entity import geocode
 from tollhouse.services.defense.news.reported_article import ReportedArticle
 

@@ -17,7 +17,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.endpoint import JSON, Example, Request
 from tollhouse.logs import logger
 from tollhouse.periodic import repeat
-from tollhouse.services.defense.entities.mention import EntityType
+from tollhouse.services.defense.entities.lexicon import EntityType
 from tollhouse.services.defense.events.event import (
     WINDOW_HOURS,
     Category,
@@ -25,15 +25,16 @@ from tollhouse.services.defense.events.event import (
     Geo,
     SeverityTier,
     StoredEvent,
+    reasons,
+    significance,
+    to_event,
 )
 from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
-from tollhouse.services.defense.events.history import find_current
+from tollhouse.services.defense.events.history import SyncedRows, find_current
 from tollhouse.services.defense.events.pages import EventWindow, FeedPage
-from tollhouse.services.defense.events.scores import reasons, significance, to_event
-from tollhouse.services.defense.events.sync import SyncedRows
 from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.ingest.batches import SLOT, compact, time_of_slot
+from tollhouse.services.defense.ingest.export_parser import SLOT, compact, time_of_slot
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity, PublishedEntity
 from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced

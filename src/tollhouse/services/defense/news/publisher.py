@@ -23,13 +23,8 @@ from tollhouse.services.defense.events.event_set import EventChanges, EventSet
 from tollhouse.services.defense.events.history import with_fatalities
 from tollhouse.services.defense.events.report import Report, read_reports
 from tollhouse.services.defense.events.resolver import RETENTION
-from tollhouse.services.defense.ingest.batches import (
-    compact,
-    read_stored_pages,
-    report_row,
-    slot_before,
-    slot_time,
-)
+from tollhouse.services.defense.ingest.batches import read_stored_pages, report_row
+from tollhouse.services.defense.ingest.export_parser import compact, slot_before, slot_time
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
 from tollhouse.services.defense.news.reported_article import ReportedArticle, page_of_report

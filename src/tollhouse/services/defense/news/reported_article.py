@@ -12,21 +12,19 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.article import Article, article_id
-from tollhouse.services.defense.countries import find_country
+from tollhouse.services.defense.article import Article, article_id, find_publisher, has_foreign_letters, names_agency
 from tollhouse.services.defense.entities.extractor import extract_names
-from tollhouse.services.defense.entities.mention import EntityType, Mention
+from tollhouse.services.defense.entities.lexicon import EntityType, Mention
 from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
 from tollhouse.services.defense.events.classifier import title_relevance
 from tollhouse.services.defense.events.place import decide_place
 from tollhouse.services.defense.events.report import Report, composed_title
-from tollhouse.services.defense.ingest.batches import compact
+from tollhouse.services.defense.gazetteer import find_country
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
-from tollhouse.services.defense.ingest.page_title import has_foreign_letters
 from tollhouse.services.defense.ingest.url_title import title_from_url
 from tollhouse.services.defense.news import store
-from tollhouse.services.defense.publishers import find_publisher, names_agency
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import (
     ARTICLES_FEED,

@@ -8,14 +8,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.article import Article, count_source_families, headline_key, mark_copies
 from tollhouse.services.defense.events.classifier import title_relevance
-from tollhouse.services.defense.events.event import Category, EventRecord
-from tollhouse.services.defense.events.scores import significance, weigh
+from tollhouse.services.defense.events.event import Category, EventRecord, significance, weigh
 from tollhouse.services.defense.news.entity import EntityIndex, PublishedEntity
 from tollhouse.services.defense.news.entity_names import resolve_entities
 from tollhouse.services.defense.news.reported_article import ReportedArticle, merged_reports
-from tollhouse.services.defense.publishers import count_source_families, headline_key, mark_copies
 from tollhouse.services.defense.stories.clusterer import (
     WINDOW,
     Clusterer,

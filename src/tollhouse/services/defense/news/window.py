@@ -12,7 +12,8 @@ from tollhouse.services.defense.events import event_set
 from tollhouse.services.defense.events.event_set import EventSet
 from tollhouse.services.defense.events.history import FATALITIES_BACK, FatalitiesByCountry, fatalities_by_country
 from tollhouse.services.defense.events.report import Page, ReportHeadline, event_id
-from tollhouse.services.defense.ingest.batches import compact, unpacked
+from tollhouse.services.defense.ingest.batches import unpacked
+from tollhouse.services.defense.ingest.export_parser import compact
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import ReportedArticle
 from tollhouse.services.defense.recordings import SourceMode

@@ -9,8 +9,8 @@ from tollhouse.http.terms import AGENT_CALL
 from tollhouse.money import usd
 from tollhouse.services.defense.chat.dataset import declaration
 from tollhouse.services.defense.chat.endpoints import VISITOR_QUESTIONS_PER_DAY
-from tollhouse.services.defense.countries import COUNTRIES
 from tollhouse.services.defense.events.filter import FILTER_FIELDS, form_fields
+from tollhouse.services.defense.gazetteer import COUNTRIES
 
 # Examples that stand beside one another are alike.
 EXAMPLES_STEP = 3

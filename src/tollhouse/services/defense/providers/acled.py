@@ -12,8 +12,8 @@ import httpx2
 from msgspec import Struct
 
 from tollhouse.download import UpstreamFailure, fetch_json
-from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
+from tollhouse.services.defense.events.event import FatalityRecord, FatalityRecords, parse_records
+from tollhouse.services.defense.gazetteer import find_country
 
 SITE = "https://acleddata.com/"
 PAGE_SIZE = 5000

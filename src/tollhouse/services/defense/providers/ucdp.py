@@ -11,8 +11,8 @@ import httpx2
 from msgspec import Struct, field
 
 from tollhouse.download import fetch_json
-from tollhouse.services.defense.countries import find_country
-from tollhouse.services.defense.providers.fatalities import FatalityRecord, FatalityRecords, parse_records
+from tollhouse.services.defense.events.event import FatalityRecord, FatalityRecords, parse_records
+from tollhouse.services.defense.gazetteer import find_country
 
 API = "https://ucdpapi.pcr.uu.se/api/"
 PAGE_SIZE = 1000

@@ -24,23 +24,21 @@ from tollhouse.services.defense.stories.cluster import (
     LARGE,
     LONG,
     STATIC_SCALE,
+    TEXT_CHARS,
+    TITLE_CHARS,
     Cluster,
     Frequencies,
     Index,
     Vector,
     Wording,
-    similarity,
-)
-from tollhouse.services.defense.stories.story import LiveStory
-from tollhouse.services.defense.stories.tokens import (
-    TEXT_CHARS,
-    TITLE_CHARS,
     serials,
+    similarity,
     term_counts,
     text_term_counts,
+    users_of,
     words,
 )
-from tollhouse.services.defense.users import users_of
+from tollhouse.services.defense.stories.story import LiveStory
 from tollhouse.vectors import text_vectors
 
 # Stories that report one event need this share of the similarity that makes clusters one story.

@@ -15,10 +15,9 @@ from math import sqrt
 
 from msgspec import Struct
 
-from tollhouse.services.defense.article import Article
+from tollhouse.services.defense.article import Article, has_foreign_letters
 from tollhouse.services.defense.events.event import Category
-from tollhouse.services.defense.ingest.page_title import has_foreign_letters
-from tollhouse.services.defense.stories.tokens import term_counts, words
+from tollhouse.services.defense.stories.cluster import term_counts, words
 
 ARTICLES = 64
 SENTENCES = 3
