@@ -19,7 +19,7 @@ from sqlalchemy import text
 from tollhouse import clock, logs
 from tollhouse.config.settings import Settings
 from tollhouse.payments.x402 import store
-from tollhouse.payments.x402.retention import ROWS_AT_ONCE
+from tollhouse.payments.x402.retention_store import ROWS_AT_ONCE
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
 

@@ -1,6 +1,7 @@
-"""Ethereum primitives: hashes, addresses, signatures, and the two kinds of signed messages."""
+"""Ethereum primitives: hashes, addresses, signatures, the two kinds of signed messages, and the RLP encoding."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 import tiny_keccak
@@ -251,6 +252,25 @@ def permit_digest(chain_id: int, permit: PermitTransfer) -> bytes:
     )
     domain = keccak256(_PERMIT_DOMAIN_TYPE + keccak256(b"Permit2") + _number(chain_id) + _PERMIT2)
     return keccak256(b"\x19\x01" + domain + struct)
+
+
+RlpItem = bytes | int | Sequence["RlpItem"]
+
+
+def rlp(item: RlpItem) -> bytes:
+    """Encode in Recursive Length Prefix (Ethereum yellow paper, appendix B): bytes, numbers and lists of both."""
+    if isinstance(item, int):
+        return rlp(item.to_bytes((item.bit_length() + 7) // 8))
+    if isinstance(item, bytes):
+        return item if len(item) == 1 and item[0] < 0x80 else _prefixed(0x80, item)
+    return _prefixed(0xC0, b"".join(rlp(part) for part in item))
+
+
+def _prefixed(kind: int, body: bytes) -> bytes:
+    if len(body) < 56:
+        return bytes([kind + len(body)]) + body
+    length = len(body).to_bytes((len(body).bit_length() + 7) // 8)
+    return bytes([kind + 55 + len(length)]) + length + body
 
 
 def _address(raw: bytes) -> bytes:

@@ -93,7 +93,7 @@ async def test_gas_above_the_ceiling_refuses_payments_before_anything_is_sent(ch
 
 
 async def test_payment_never_costs_more_than_the_ceiling(chain, open_facilitator, always_fresh, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.x402.settlement.transaction_monitor.REBROADCAST_SECONDS", 0.2)
+    monkeypatch.setattr("tollhouse.payments.x402.settlement.recovery.REBROADCAST_SECONDS", 0.2)
     ceiling = 10**18 // 1_000 // 4_000
     async with open_facilitator(**DEFAULTS) as facilitator:
         await chain.mine_every(0)

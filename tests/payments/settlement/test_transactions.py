@@ -6,6 +6,7 @@ from eth_account import Account as Signer
 from hypothesis import given
 from hypothesis import strategies as some
 
+from tollhouse.evm import rlp
 from tollhouse.payments.chain.local_chain import ACCOUNTS
 from tollhouse.payments.chain.replies import FeeHistory
 from tollhouse.payments.x402.settlement.transactions import (
@@ -17,7 +18,6 @@ from tollhouse.payments.x402.settlement.transactions import (
     bump_fees,
     fee_quote,
     replacement_fees,
-    rlp,
 )
 
 ACCOUNT = ACCOUNTS[4]

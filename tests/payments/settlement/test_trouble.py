@@ -9,7 +9,7 @@ from tests.payments.settlement.conftest import SETTLING
 from tests.payments.settlement.failing_node import failing_node, within
 from tests.payments.settlement.test_built_in import until_sent
 from tests.payments.x402.signed_payments import PRICE, REQUIREMENT, authorization, read, v1
-from tollhouse.payments.x402.settlement import built_in, gas, transaction_monitor
+from tollhouse.payments.x402.settlement import built_in, gas, recovery
 from tollhouse.payments.x402.types import Failed, Settled, Unknown
 
 SEND = "eth_sendRawTransaction"
@@ -24,9 +24,9 @@ async def node(chain):
 
 @pytest.fixture
 async def facilitator(node, open_facilitator, monkeypatch):
-    monkeypatch.setattr(transaction_monitor, "REBROADCAST_SECONDS", 0.5)
-    monkeypatch.setattr(transaction_monitor, "LOST_SECONDS", 0.5)
-    monkeypatch.setattr(transaction_monitor, "ORPHAN_SECONDS", 1.0)
+    monkeypatch.setattr(recovery, "REBROADCAST_SECONDS", 0.5)
+    monkeypatch.setattr(recovery, "LOST_SECONDS", 0.5)
+    monkeypatch.setattr(built_in, "ORPHAN_SECONDS", 1.0)
     # Every payment asks for the price again.
     monkeypatch.setattr(gas, "QUOTE_SECONDS", 0.0)
     async with open_facilitator(node.url) as opened:

@@ -13,8 +13,8 @@ from tests.payments.x402.signed_payments import PAYER, PRICE, REQUIREMENT, UPTO_
 from tollhouse.errors import Problem
 from tollhouse.evm import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.contracts import call_data
-from tollhouse.payments.x402.schemes import Upto
 from tollhouse.payments.x402.types import Failed, Settled, VerificationFailure, Verified
+from tollhouse.payments.x402.upto import Upto
 from tollhouse.payments.x402.verification import proves_payment
 
 COST = 1_234

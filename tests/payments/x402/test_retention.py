@@ -6,8 +6,8 @@ from sqlalchemy import func, select
 from tests.payments.x402.purchases import bought, claim, delivered, later, reason, seller_holds
 from tests.payments.x402.signed_payments import PRICE, authorization, v2
 from tollhouse import clock
-from tollhouse.payments.x402 import retention, store
-from tollhouse.payments.x402.retention import delete_old_payments, delete_old_responses
+from tollhouse.payments.x402 import retention_store, store
+from tollhouse.payments.x402.retention_store import delete_old_payments, delete_old_responses
 
 DAY = 86_400.0
 
@@ -23,7 +23,7 @@ def payments():
 
 @pytest.mark.both_databases
 async def test_old_payment_is_deleted_and_can_neither_be_used_again_nor_is_it_missed(server, chain, monkeypatch):
-    monkeypatch.setattr(retention, "ROWS_AT_ONCE", 2)
+    monkeypatch.setattr(retention_store, "ROWS_AT_ONCE", 2)
     sent = [v2() for _ in range(5)]
     for one in sent:
         await bought(server, one)
@@ -60,7 +60,7 @@ async def test_payment_stays_while_its_authorization_is_valid(sqlite_server, mon
 
 async def test_payments_of_a_period_are_exported_in_order_however_many_they_are(sqlite_server, monkeypatch):
     server = sqlite_server
-    monkeypatch.setattr(retention, "ROWS_A_PAGE", 2)
+    monkeypatch.setattr(retention_store, "ROWS_A_PAGE", 2)
     await bought(server, v2())
     begun = clock.seconds()
     for _ in range(5):

@@ -27,6 +27,11 @@ USED_TOPIC = "0x" + keccak256(b"AuthorizationUsed(address,bytes32)").hex()
 CANCELLED_TOPIC = "0x" + keccak256(b"AuthorizationCanceled(address,bytes32)").hex()
 
 
+def address_topic(address: str) -> str:
+    """The topic of a log that is an address."""
+    return "0x" + address[2:].zfill(64)
+
+
 class TokenTransfer(Struct, frozen=True):
     """One Transfer log: token units that went from one address to another (lower-case)."""
 
@@ -97,23 +102,26 @@ class CallResult(Struct, frozen=True):
     return_data: bytes
 
 
-class Wrapped(Struct, frozen=True):
-    """An EIP-6492 signature: of a wallet that may not be deployed yet, with the factory call that deploys it."""
+class WalletSignature(Struct, frozen=True):
+    """A contract wallet's signature, and the factory call that deploys the wallet if it names one (EIP-6492)."""
 
-    deployment: ContractCall
     signature: bytes
+    deployment: ContractCall | None = None
 
 
-def unwrap_signature(signature: bytes) -> Wrapped | None:
-    """Decode an EIP-6492 signature; None for any other. Raises ValueError if it is malformed."""
+def unwrap_signature(signature: bytes) -> WalletSignature:
+    """Decode a contract wallet's signature. A malformed one stays as it is, and no wallet accepts it."""
     if not signature.endswith(_WRAPPED):
-        return None
+        return WalletSignature(signature)
     body = signature.removesuffix(_WRAPPED)
-    factory = _word(body, 0).to_bytes(WORD)
+    try:
+        factory = _word(body, 0).to_bytes(WORD)
+        inner, data = (_bytes_at(body, _word(body, at)) for at in (2 * WORD, WORD))
+    except ValueError:
+        return WalletSignature(signature)
     if any(factory[:12]):
-        raise ValueError("the signature names no wallet factory")
-    deployment = ContractCall("0x" + factory[12:].hex(), _bytes_at(body, _word(body, WORD)))
-    return Wrapped(deployment, _bytes_at(body, _word(body, 2 * WORD)))
+        return WalletSignature(signature)
+    return WalletSignature(inner, ContractCall("0x" + factory[12:].hex(), data))
 
 
 def transfer_with_eoa_signature(authorization: TransferWithAuthorization, signature: Signature) -> bytes:

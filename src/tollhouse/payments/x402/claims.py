@@ -27,6 +27,13 @@ from tollhouse.payments.x402.headers import (
     failed_headers,
     settled_headers,
 )
+from tollhouse.payments.x402.outcome import (
+    EXPIRED_MARGIN_SECONDS,
+    Pending,
+    SettlementOutcome,
+    Unrecoverable,
+    settlement_outcome,
+)
 from tollhouse.payments.x402.store import Leases
 from tollhouse.payments.x402.types import (
     Failed,
@@ -39,15 +46,7 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import (
-    EXPIRED_MARGIN_SECONDS,
-    Pending,
-    SettlementOutcome,
-    Unrecoverable,
-    authorization_digest,
-    is_settled_by,
-    settlement_outcome,
-)
+from tollhouse.payments.x402.verification import authorization_digest, is_settled_by
 from tollhouse.storage.database import Database
 
 PENDING_RETRY_SECONDS = 2

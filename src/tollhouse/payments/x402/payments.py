@@ -32,7 +32,7 @@ from tollhouse.payments.x402.claims import (
 )
 from tollhouse.payments.x402.headers import Headers, ReceiptSigner
 from tollhouse.payments.x402.reconciliation import PaymentMonitor, Reconciliation, reconcile
-from tollhouse.payments.x402.retention import delete_old_payments, delete_old_responses, export_payments
+from tollhouse.payments.x402.retention_store import delete_old_payments, delete_old_responses, export_payments
 from tollhouse.payments.x402.store import Attempts, Leases
 from tollhouse.payments.x402.types import (
     EXACT,

@@ -17,9 +17,9 @@ from tollhouse.payments.ledger.ledger import Ledger
 from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, IdTakenError, Transfer
 from tollhouse.payments.reorganisation import ChainView, ReorganisationMonitor
 from tollhouse.payments.x402.claims import X402, transfer_id
-from tollhouse.payments.x402.schemes import SettledTransfer, scheme_named
 from tollhouse.payments.x402.store import Attempts
-from tollhouse.payments.x402.types import EXACT, UPTO
+from tollhouse.payments.x402.types import EXACT, UPTO, SettledTransfer
+from tollhouse.payments.x402.verification import scheme_named
 
 log = logger("payments.x402")
 

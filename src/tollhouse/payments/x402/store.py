@@ -1,5 +1,6 @@
-"""Payments as rows, one per (payer, nonce), changed only by the holder of the lease. Times are seconds since 1970.
+"""The rows of payments, of the transactions that carry them, and of what gas costs. Times are seconds since 1970.
 
+A payment is one row, (payer, nonce), changed only by the holder of its lease:
 claimed -> settling (the response is stored) -> settled -> delivered; or failed, which may be claimed again. A claim
 that is released, or whose payment can never be settled, has no row.
 """
@@ -21,14 +22,11 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    bindparam,
     delete,
-    exists,
     func,
     or_,
     select,
     text,
-    tuple_,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -88,6 +86,28 @@ attempt = Table(
     Column("requested_by", String(64), nullable=False),
     Column("sent_at", Double, nullable=False),
     Index("x402_attempt_sent", "sent_at"),
+)
+
+FIRST_REFUSAL_SECONDS = 86_400
+MAX_REFUSAL_SECONDS = 30 * 86_400
+MAX_REFUSED = 10_000
+
+gas_day = Table(
+    "x402_gas_day",
+    metadata,
+    Column("day", String(10), primary_key=True),
+    Column("spent_nanos", BigInteger, nullable=False),
+)
+
+refused = Table(
+    "x402_refused",
+    metadata,
+    # A payer's address, or the hash of a wallet's code: lower-case hex with 0x.
+    Column("subject", String(66), primary_key=True),
+    Column("failures", Integer, nullable=False),
+    Column("failed_at", Double, nullable=False),
+    Column("refused_until", Double, nullable=False),
+    Index("x402_refused_failed", "failed_at"),
 )
 
 Key = tuple[str, str]
@@ -189,43 +209,6 @@ async def lapsed(connection: AsyncConnection, now: float, limit: int) -> list[An
     return list(await connection.execute(query.limit(limit)))
 
 
-async def delete_responses(transaction: Transaction, before: float, limit: int) -> int:
-    """Delete at most `limit` responses of payments settled before that time; their number."""
-    old = select(payment.c.payer, payment.c.nonce).where(payment.c.settled_at < before, payment.c.answer.is_not(None))
-    keys = await _keys(transaction, old.order_by(payment.c.settled_at).limit(limit))
-    if keys:
-        await transaction.execute(update(payment).where(_is_key()).values(answer=None), keys)
-    return len(keys)
-
-
-async def delete_settled(transaction: Transaction, keys: Collection[Key]) -> None:
-    """Delete payments that are settled, with the transactions recorded for them. See retention."""
-    values = _bound(keys)
-    is_done = or_(payment.c.state == SETTLED, payment.c.state == DELIVERED)
-    await transaction.execute(delete(attempt).where(_is_attempt()), values)
-    await transaction.execute(delete(payment).where(_is_key(), is_done), values)
-
-
-async def delete_attempts(transaction: Transaction, before: float, limit: int) -> int:
-    """Delete at most `limit` transactions recorded before that time for payments that have no row; their number."""
-    is_ours = and_(payment.c.payer == attempt.c.payer, payment.c.nonce == attempt.c.nonce)
-    old = select(attempt.c.payer, attempt.c.nonce).where(attempt.c.sent_at < before, ~exists().where(is_ours))
-    keys = await _keys(transaction, old.order_by(attempt.c.sent_at).limit(limit))
-    if keys:
-        await transaction.execute(delete(attempt).where(_is_attempt(), attempt.c.sent_at < before), keys)
-    return len(keys)
-
-
-async def settled_between(
-    connection: AsyncConnection, after: tuple[float, str, str], before: float, limit: int
-) -> list[Any]:
-    """Payments settled before that time, the oldest first, that come after this settled_at, payer and nonce."""
-    position = tuple_(payment.c.settled_at, payment.c.payer, payment.c.nonce)
-    query = select(payment).where(payment.c.settled_at >= after[0], payment.c.settled_at < before, position > after)
-    order = payment.c.settled_at, payment.c.payer, payment.c.nonce
-    return list(await connection.execute(query.order_by(*order).limit(limit)))
-
-
 async def pending_settlements(connection: AsyncConnection) -> tuple[int, float | None]:
     """How many payments are being settled, and when the oldest of them was claimed."""
     query = select(func.count(), func.min(payment.c.claimed_at)).where(payment.c.state == SETTLING)
@@ -316,24 +299,45 @@ async def _open_request(connection: AsyncConnection, key: Key) -> SettleRequest 
     return None if row is None else SettleRequest(row.requested_by, row.sent_at)
 
 
+async def spent(connection: AsyncConnection, day: str) -> int:
+    """What gas cost on that day (`2026-11-22`), in nano-USD."""
+    return int(await connection.scalar(select(gas_day.c.spent_nanos).where(gas_day.c.day == day)) or 0)
+
+
+async def add_spent(transaction: Transaction, day: str, nanos: int) -> int:
+    """Add to what gas cost on that day; the sum."""
+    query = insert(transaction, gas_day).values(day=day, spent_nanos=max(0, nanos))
+    summed = query.on_conflict_do_update(
+        index_elements=["day"], set_={"spent_nanos": gas_day.c.spent_nanos + nanos}
+    ).returning(gas_day.c.spent_nanos)
+    return int((await transaction.execute(summed)).scalar_one())
+
+
+async def refusals(connection: AsyncConnection, since: float) -> list[Any]:
+    """The refusals stored since then, the newest first."""
+    query = select(refused).where(refused.c.failed_at >= since).order_by(refused.c.failed_at.desc())
+    return list(await connection.execute(query.limit(MAX_REFUSED)))
+
+
+async def refuse(transaction: Transaction, subject: str, now: float) -> float:
+    """Refuse a payer or a wallet's code for a day, and for twice as long each time; the end of it."""
+    failures: int = await transaction.scalar(select(refused.c.failures).where(refused.c.subject == subject)) or 0
+    until = now + float(min(FIRST_REFUSAL_SECONDS * 2**failures, MAX_REFUSAL_SECONDS))
+    values = {"failures": failures + 1, "failed_at": now, "refused_until": until}
+    query = insert(transaction, refused).values(subject=subject, **values)
+    await transaction.execute(query.on_conflict_do_update(index_elements=["subject"], set_=values))
+    return until
+
+
+async def delete_old_refusals(transaction: Transaction, now: float) -> None:
+    """Forget payers that have behaved since; of very many, keep the newest."""
+    await transaction.execute(delete(refused).where(refused.c.refused_until < now - MAX_REFUSAL_SECONDS))
+    oldest = select(refused.c.failed_at).order_by(refused.c.failed_at.desc()).offset(MAX_REFUSED).limit(1)
+    await transaction.execute(delete(refused).where(refused.c.failed_at <= oldest.scalar_subquery()))
+
+
 def _attempt_is(key: Key) -> tuple[Any, ...]:
     return attempt.c.payer == key[0], attempt.c.nonce == key[1]
-
-
-async def _keys(connection: AsyncConnection, query: Any) -> list[dict[str, str]]:
-    return _bound(dict.fromkeys((row.payer, row.nonce) for row in await connection.execute(query)))
-
-
-def _bound(keys: Iterable[Key]) -> list[dict[str, str]]:
-    return [{"b_payer": payer, "b_nonce": nonce} for payer, nonce in keys]
-
-
-def _is_key() -> Any:
-    return and_(payment.c.payer == bindparam("b_payer"), payment.c.nonce == bindparam("b_nonce"))
-
-
-def _is_attempt() -> Any:
-    return and_(attempt.c.payer == bindparam("b_payer"), attempt.c.nonce == bindparam("b_nonce"))
 
 
 def _is(key: Key) -> Any:

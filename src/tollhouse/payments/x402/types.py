@@ -1,12 +1,13 @@
-"""Types of the x402 protocol: requirements, payments, reasons for refusal, and results of a settlement."""
+"""Types of x402: requirements, payments, reasons for refusal, the calls that settle a payment, and their results."""
 
 from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
-from tollhouse.evm import Domain, PermitTransfer, TransferWithAuthorization, parse_address
-from tollhouse.payments.chain.replies import Receipt
+from tollhouse.evm import Domain, PermitTransfer, Signature, TransferWithAuthorization, parse_address
+from tollhouse.payments.chain.contracts import CallResult, ContractCall, revert_text, token_transfer, uint256
+from tollhouse.payments.chain.replies import Log, Receipt
 
 EXACT, UPTO = "exact", "upto"
 """The schemes: the exact amount, by an EIP-3009 authorization; at most an amount, by a Permit2 signature."""
@@ -180,6 +181,49 @@ class Unknown(Struct, frozen=True):
     tx_hash: str | None = None
 
 
+class SettlementPlan(Struct, frozen=True):
+    """The calls that settle a payment. `eoa_signature` is set if the payer is a key (EOA).
+
+    `is_direct`: the facilitator's account itself must send the transfer, in a transaction of its own.
+    `deployment` deploys the payer's wallet, if the signature names an allowed factory (EIP-6492); `is_factory_refused`
+    if it names one that is not allowed. `gas` is the units that it uses alone in a transaction if the payer is a key.
+    """
+
+    transfer: ContractCall
+    eoa_signature: Signature | None
+    gas: int
+    deployment: ContractCall | None = None
+    is_factory_refused: bool = False
+    is_direct: bool = False
+
+
+class NonceUse(Struct, frozen=True):
+    """A call whose result shows whether the payment's nonce was used: it has a bit of `mask`."""
+
+    call: ContractCall
+    mask: int = (1 << 256) - 1
+
+    def is_in(self, result: CallResult) -> bool:
+        """Whether the nonce was used. Raises ChainUnavailable for a result of another shape."""
+        return bool(uint256(result) & self.mask)
+
+
+class SettledTransfer(Struct, frozen=True):
+    """A transfer that settles a payment: its authorization, and what it moves. Addresses are lower-case."""
+
+    asset: str
+    payer: str
+    nonce: str
+    recipient: str
+    amount_micros: int
+
+    def is_in(self, log: Log) -> bool:
+        """Whether the log is of this transfer."""
+        one = token_transfer(log)
+        moved = one and (one.token, one.sender, one.recipient, one.amount_micros)
+        return moved == (self.asset, self.payer, self.recipient, self.amount_micros)
+
+
 class Settler(Protocol):
     """Settles authorizations on the chain: the built-in facilitator, or a remote one."""
 
@@ -281,6 +325,17 @@ _DETAILS = {
 }
 
 
+# Revert messages of USDC and similar tokens.
+_REVERT_MESSAGES = {
+    "signature": InvalidReason.INVALID_SIGNATURE,
+    "used or canceled": InvalidReason.NONCE_USED,
+    "not yet valid": InvalidReason.VALID_AFTER,
+    "expired": InvalidReason.VALID_BEFORE,
+    "exceeds balance": InvalidReason.INSUFFICIENT_FUNDS,
+    "more than the balance": InvalidReason.INSUFFICIENT_FUNDS,
+}
+
+
 def verification_failure(reason: str, payment: Payment) -> VerificationFailure:
     """The failure with its code, as the payment's version and scheme spell it, and a detail for the payer."""
     general = general_reason(reason)
@@ -292,3 +347,9 @@ def verification_failure(reason: str, payment: Payment) -> VerificationFailure:
 def general_reason(reason: str) -> str:
     """The member of InvalidReason for a code that one version or scheme spells in its own way."""
     return _GENERAL_REASONS.get(reason, reason)
+
+
+def revert_reason(transfer: CallResult) -> str:
+    """Why a token's contract refuses a transfer, as far as its message says."""
+    message = revert_text(transfer.return_data).lower()
+    return next((reason for words, reason in _REVERT_MESSAGES.items() if words in message), InvalidReason.INVALID_STATE)

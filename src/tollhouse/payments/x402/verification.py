@@ -1,40 +1,169 @@
-"""Verification of a payment: its content and signature, a simulation on the chain, and later its outcome there."""
+"""Schemes of payment, and the verification of a payment: its content and signature, and a simulation on the chain."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
-from tollhouse import clock
-from tollhouse.errors import Problem
-from tollhouse.evm import Signature, keccak256, parse_address, parse_signature, recover
+from tollhouse.evm import (
+    PermitTransfer,
+    Signature,
+    TransferWithAuthorization,
+    keccak256,
+    parse_address,
+    parse_signature,
+    recover,
+    transfer_digest,
+)
 from tollhouse.payments.chain import replies
 from tollhouse.payments.chain.client import LATEST, ChainClient, RpcCall, accepted
 from tollhouse.payments.chain.contracts import (
-    WORD,
+    CANCELLED_TOPIC,
+    USED_TOPIC,
     CallResult,
     ContractCall,
+    address_topic,
+    authorization_state,
     balance_of,
     direct_call,
     direct_result,
     is_ordered,
     multicall,
     multicall_results,
+    transfer_with_contract_signature,
+    transfer_with_eoa_signature,
     uint256,
+    unwrap_signature,
 )
-from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Log, Receipt
-from tollhouse.payments.x402.schemes import SettledTransfer, SettlementPlan, scheme_of
+from tollhouse.payments.chain.replies import ChainUnavailable, Log, Receipt
 from tollhouse.payments.x402.types import (
-    Failed,
+    EXACT,
+    UPTO,
     InvalidReason,
+    NonceUse,
     Payment,
     Requirement,
-    Settled,
-    Unknown,
+    SettledTransfer,
+    SettlementPlan,
     VerificationFailure,
     Verified,
+    revert_reason,
     verification_failure,
 )
+from tollhouse.payments.x402.upto import Upto
+
+
+class Scheme(Protocol):
+    """A way to authorize a transfer. Payment and requirement are always of this scheme."""
+
+    gas: int
+    """Units of gas that a payment from a key uses alone in a transaction."""
+    logs_every_use: bool
+    """Whether each use of an authorization leaves a log with its nonce."""
+
+    def mismatch(self, payment: Payment, requirement: Requirement) -> str | None:
+        """Why the payment does not meet the requirement, apart from recipient and amount."""
+
+    def digest(self, payment: Payment, requirement: Requirement) -> bytes:
+        """The 32 bytes that the payer signed."""
+
+    def plan(
+        self, payment: Payment, requirement: Requirement, key: Signature | None, factories: Collection[str]
+    ) -> SettlementPlan:
+        """The calls that move the requirement's amount. `key` is the payer's signature if it was made by its key."""
+
+    def nonce_use(self, payment: Payment, requirement: Requirement) -> NonceUse:
+        """How to ask whether the authorization was used, or given up."""
+
+    def preconditions(self, payment: Payment, requirement: Requirement) -> Mapping[str, ContractCall]:
+        """Further calls that tell why a transfer cannot succeed."""
+
+    def failure(self, results: Mapping[str, CallResult], requirement: Requirement) -> str | None:
+        """Why the transfer cannot succeed; None if it can. Raises ChainUnavailable."""
+
+    def use_filters(self, payment: Payment, requirement: Requirement) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Contracts and topics of the logs that a use of the authorization leaves."""
+
+    def use(self, log: Log, data: bytes, payment: Payment) -> Literal["given_up", "used"] | None:
+        """What such a log says of the authorization; `data`, where uses are not logged, is of its transaction."""
+
+    def is_in(self, receipt: Receipt, settled: SettledTransfer) -> bool:
+        """Whether a transaction's logs show the transfer."""
+
+
+class Exact:
+    """The exact amount, by an EIP-3009 authorization: the token itself checks it and logs its use."""
+
+    gas = 95_000
+    """USDC's transfer through Multicall3. In a batch it is less than half."""
+    logs_every_use = True
+
+    def mismatch(self, _payment: Payment, _requirement: Requirement) -> str | None:
+        return None
+
+    def digest(self, payment: Payment, requirement: Requirement) -> bytes:
+        return transfer_digest(requirement.domain, _transfer(payment))
+
+    def plan(
+        self, payment: Payment, requirement: Requirement, key: Signature | None, factories: Collection[str]
+    ) -> SettlementPlan:
+        authorization = _transfer(payment)
+        if key is not None:
+            call = transfer_with_eoa_signature(authorization, key)
+            return SettlementPlan(ContractCall(requirement.asset, call), key, self.gas)
+        wrapped = unwrap_signature(payment.signature)
+        deployment, call = wrapped.deployment, transfer_with_contract_signature(authorization, wrapped.signature)
+        transfer = ContractCall(requirement.asset, call)
+        if deployment is None:
+            return SettlementPlan(transfer, None, self.gas)
+        if parse_address(deployment.to) in {parse_address(factory) for factory in factories}:
+            return SettlementPlan(transfer, None, self.gas, deployment)
+        return SettlementPlan(transfer, None, self.gas, is_factory_refused=True)
+
+    def nonce_use(self, payment: Payment, requirement: Requirement) -> NonceUse:
+        paid = payment.authorization
+        return NonceUse(ContractCall(requirement.asset, authorization_state(paid.sender, paid.nonce)))
+
+    def preconditions(self, _payment: Payment, _requirement: Requirement) -> Mapping[str, ContractCall]:
+        return {}
+
+    def failure(self, results: Mapping[str, CallResult], _requirement: Requirement) -> str | None:
+        transfer = results["transfer"]
+        return None if transfer.is_success else revert_reason(transfer)
+
+    def use_filters(self, payment: Payment, requirement: Requirement) -> Sequence[tuple[str, tuple[str, ...]]]:
+        topics = (address_topic(payment.payer), payment.nonce)
+        return [(requirement.asset, (USED_TOPIC, *topics)), (requirement.asset, (CANCELLED_TOPIC, *topics))]
+
+    def use(self, log: Log, _data: bytes, _payment: Payment) -> Literal["given_up", "used"] | None:
+        return "given_up" if log.topics[0] == CANCELLED_TOPIC else "used"
+
+    def is_in(self, receipt: Receipt, settled: SettledTransfer) -> bool:
+        """The token logs the use right before the transfer."""
+        topics = (USED_TOPIC, address_topic(settled.payer), settled.nonce)
+        return any(
+            used.address == settled.asset and used.topics == topics and settled.is_in(after)
+            for used, after in zip(receipt.logs, receipt.logs[1:], strict=False)
+        )
+
+
+_SCHEMES: dict[str, Scheme] = {EXACT: Exact(), UPTO: Upto()}
+
+
+def scheme_named(name: str) -> Scheme:
+    """The scheme of that name. Raises KeyError for one that is not supported."""
+    return _SCHEMES[name]
+
+
+def scheme_of(payment: Payment) -> Scheme:
+    """The scheme of the payment's authorization."""
+    return _SCHEMES[UPTO if isinstance(payment.authorization, PermitTransfer) else EXACT]
+
+
+def _transfer(payment: Payment) -> TransferWithAuthorization:
+    assert isinstance(payment.authorization, TransferWithAuthorization)
+    return payment.authorization
+
 
 KEY_SIGNATURE_BYTES = 65
 MIN_VALID_SECONDS = 6
@@ -185,58 +314,6 @@ def _reason(
     return InvalidReason.FACTORY_NOT_ALLOWED if reason is not None and plan.is_factory_refused else reason
 
 
-# Six blocks of Base: a reorganisation of the newest blocks does not make an expired authorization valid again.
-EXPIRED_MARGIN_SECONDS = 12
-BLOCKS_PER_QUERY = 1_000
-BLOCKS_BEFORE = 32
-"""How many blocks before the claim are searched too: the nodes of one provider differ in height."""
-
-
-class Pending(Struct, frozen=True):
-    """The authorization is unused and may still be settled."""
-
-
-class Unrecoverable(Struct, frozen=True):
-    """It was not settled, and can never be."""
-
-    reason: str
-
-
-SettlementOutcome = Settled | Unrecoverable | Unknown | Pending
-
-HasSent = Callable[[Payment, Requirement, str], Awaitable[bool | None]]
-"""Whether a transaction that used the payment's authorization was sent for us; None if that is not known yet."""
-
-
-async def settlement_outcome(
-    chain: ChainClient, payment: Payment, requirement: Requirement, since_block: int, has_sent: HasSent
-) -> SettlementOutcome:
-    """The outcome of a payment that was unused at `since_block`. Raises ChainUnavailable, and what `has_sent` raises.
-
-    A used nonce alone proves nothing: the payer may have cancelled it, or used it for another transfer. Nor does the
-    right transfer: another server, or the payer, may have sent it for something else.
-    """
-    head = await chain.block(LATEST)
-    if head is None:
-        raise ChainUnavailable("the node has no newest block")
-    is_expired = head.timestamp >= payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS
-    if await _is_used(chain, payment, requirement, head):
-        outcome = await _find_use(chain, payment, requirement, max(0, since_block - BLOCKS_BEFORE), head.number)
-        if outcome is None:
-            # Its log is missing only on this node, or there is none. The provider's nodes agree by the time it expires.
-            is_lost = is_expired and not scheme_of(payment).logs_every_use
-            return Unrecoverable(InvalidReason.NONCE_USED) if is_lost else Unknown()
-        if not isinstance(outcome, Settled):
-            return outcome
-        is_ours = await has_sent(payment, requirement, outcome.tx_hash)
-        if is_ours is None:
-            return Unknown(outcome.tx_hash)
-        return outcome if is_ours else Unrecoverable(InvalidReason.NONCE_USED)
-    if is_expired:
-        return Unrecoverable(InvalidReason.VALID_BEFORE)
-    return Pending()
-
-
 def proves_payment(receipt: Receipt, payment: Payment, requirement: Requirement) -> bool:
     """Whether a transaction settled this payment. Of the scheme `upto`: if it was sent to settle it."""
     settled = SettledTransfer(
@@ -257,81 +334,3 @@ async def is_settled_by(chain: ChainClient, receipt: Receipt, payment: Payment, 
         return True
     transaction = await chain.transaction(receipt.tx_hash)
     return transaction is not None and is_ordered(transaction.data, payment.payer, payment.nonce)
-
-
-async def _is_used(chain: ChainClient, payment: Payment, requirement: Requirement, head: Block) -> bool:
-    use = scheme_of(payment).nonce_use(payment, requirement)
-    try:
-        state = await chain.call(use.call.to, use.call.data, at=head.number)
-    except ChainRefused:
-        state = b""
-    return use.is_in(CallResult(is_success=len(state) == WORD, return_data=state))
-
-
-async def _find_use(
-    chain: ChainClient, payment: Payment, requirement: Requirement, first: int, last: int
-) -> SettlementOutcome | None:
-    """The outcome that the logs of these blocks show; None if they show none."""
-    for start in range(first, last + 1, BLOCKS_PER_QUERY):
-        end = min(start + BLOCKS_PER_QUERY - 1, last)
-        for address, topics in scheme_of(payment).use_filters(payment, requirement):
-            for log in await chain.logs(address, topics, start, end):
-                outcome = await _classify_use(chain, payment, requirement, log)
-                if outcome is not None:
-                    return outcome
-    return None
-
-
-async def _classify_use(
-    chain: ChainClient, payment: Payment, requirement: Requirement, log: Log
-) -> SettlementOutcome | None:
-    """The outcome, if the log is of this authorization's use."""
-    scheme, data = scheme_of(payment), b""
-    if not scheme.logs_every_use:
-        transaction = await chain.transaction(log.tx_hash)
-        if transaction is None:
-            return Unknown(log.tx_hash)
-        data = transaction.data
-    use = scheme.use(log, data, payment)
-    if use is None:
-        return None
-    if use == "given_up":
-        return Unrecoverable(InvalidReason.NONCE_USED)
-    receipt = await chain.receipt(log.tx_hash)
-    if receipt is None or receipt.block_hash != log.block_hash:
-        return Unknown(log.tx_hash)
-    if not proves_payment(receipt, payment, requirement):
-        return Unrecoverable(InvalidReason.NONCE_USED)
-    return Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
-
-
-SEARCHED_BLOCKS = 5_000
-"""Nearly three hours of Base. Beyond that, a used nonce cannot be distinguished from a cancelled one."""
-RETRY_SECONDS = 0.25
-
-
-async def recent_outcome(
-    chain: ChainClient, payment: Payment, requirement: Requirement, has_sent: HasSent
-) -> SettlementOutcome:
-    """The outcome, from the newest blocks only. Raises as `settlement_outcome`."""
-    newest = await chain.block_number()
-    return await settlement_outcome(chain, payment, requirement, max(0, newest - SEARCHED_BLOCKS), has_sent)
-
-
-async def wait_for_outcome(
-    chain: ChainClient, payment: Payment, requirement: Requirement, seconds: float, has_sent: HasSent
-) -> Settled | Failed | Unknown:
-    """Query the chain until the outcome is known or time is up: then it is Unknown. Raises nothing."""
-    deadline = clock.seconds() + seconds
-    while True:
-        try:
-            outcome = await recent_outcome(chain, payment, requirement, has_sent)
-        except Problem:  # the node or the storage
-            outcome = Unknown()
-        if isinstance(outcome, Settled):
-            return outcome
-        if isinstance(outcome, Unrecoverable):
-            return Failed(outcome.reason)
-        if clock.seconds() >= deadline:
-            return outcome if isinstance(outcome, Unknown) else Unknown()
-        await asyncio.sleep(RETRY_SECONDS)

@@ -1,36 +1,33 @@
-"""The built-in facilitator: settles authorizations on the chain with its own account."""
+"""The built-in facilitator: settles authorizations with its own account, and monitors its transactions until mined."""
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import Any, Self
+from typing import Self
 
 from msgspec import Struct
 
 from tollhouse.errors import Problem
 from tollhouse.evm import parse_address
 from tollhouse.logs import logger
-from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.chain.contracts import token_balance
-from tollhouse.payments.chain.replies import ChainRefused
-from tollhouse.payments.x402.schemes import scheme_of
-from tollhouse.payments.x402.settlement.gas import Gas, GasLimits, GasStatus
+from tollhouse.payments.chain import replies
+from tollhouse.payments.chain.client import LATEST, ChainClient
+from tollhouse.payments.chain.replies import Block, ChainRefused, ChainUnavailable, Receipt
+from tollhouse.payments.x402.outcome import SettlementOutcome, recent_outcome
+from tollhouse.payments.x402.settlement import recovery
+from tollhouse.payments.x402.settlement.gas import Gas, GasLimits
 from tollhouse.payments.x402.settlement.submission import FAILED, AccountLock, NotAcceptedError, Preflight, Submission
-from tollhouse.payments.x402.settlement.transaction_monitor import (
-    NO_NODE_PAUSE_SECONDS,
-    BlockTicker,
-    TransactionMonitor,
-)
 from tollhouse.payments.x402.settlement.transactions import (
     MAX_PENDING,
     Fees,
-    Outcome,
+    NonceSlot,
     PendingPayment,
     TransactionQueue,
     Wallet,
     payment_keys,
+    transaction_hashes,
     typical_payment,
 )
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts
@@ -44,16 +41,7 @@ from tollhouse.payments.x402.types import (
     VerificationFailure,
     Verified,
 )
-from tollhouse.payments.x402.verification import (
-    KEYS_ONLY,
-    Pending,
-    SettlementOutcome,
-    Unrecoverable,
-    WalletRules,
-    code_hash,
-    plan_settlement,
-    recent_outcome,
-)
+from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, plan_settlement, proves_payment, scheme_of
 from tollhouse.storage.database import Database
 
 log = logger("payments.facilitator")
@@ -63,7 +51,6 @@ UNSENT_SECONDS = 20.0
 RETRY_SECONDS = 0.5
 GATHER_SECONDS = 0.02
 """How long payments gather for one transaction, while other transactions are pending."""
-MAX_USE_LOOKUPS = 5
 
 
 class FacilitatorTerms(Struct, frozen=True):
@@ -93,11 +80,13 @@ class BuiltInFacilitator:
         self._attempts = Attempts(database)
         self._terms = terms
         self._queue = TransactionQueue()
-        self.address = wallet.address
+        self.address = self.upto_account = wallet.address
         """The account that sends the transactions and pays for their gas."""
         sample = wallet.sign(terms.chain_id, 0, Fees(1, 1), typical_payment(terms.asset)).raw
         self._gas = Gas(chain, wallet.address, terms.gas, database, sample)
+        self.gas_status = self._gas.status
         self._preflight = Preflight(chain, wallet.address, terms.asset, terms.rules, self._gas)
+        self._resolver = recovery.Resolver(chain, self._queue, self._gas.refused, self.find_outcome)
         self._submission = Submission(
             chain,
             terms.chain_id,
@@ -107,41 +96,22 @@ class BuiltInFacilitator:
             account_lock,
             self._gas,
             database,
-            lambda pending: self._start_resolving(pending, self._resolve_used(pending)),
+            self._resolver.resolve_used,
         )
-        self._monitor = TransactionMonitor(
-            chain,
-            wallet.address,
-            self._preflight,
-            self._gas,
-            self._queue,
-            BlockTicker(),
-            self._submission,
-            lambda pending: self._start_resolving(pending, self._resolve_failed(pending)),
-        )
-        self._resolving: set[int] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @property
-    def upto_account(self) -> str:
-        """See Settler."""
-        return self.address
-
-    async def gas_status(self) -> GasStatus:
-        """The account's balance and what gas costs. Raises ChainUnavailable, Problem `storage-unavailable`."""
-        return await self._gas.status()
+        self._monitor = TransactionMonitor(self._submission, self._resolver.resolve_failed)
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._spawn(self._run_submission())
-        self._spawn(self._run_monitor())
-        self._spawn(self._gas.run())
+        running = self._run_submission(), self._run_monitor(), self._gas.run()
+        self._tasks = [asyncio.create_task(each) for each in running]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Stop. Pending transactions may still be mined: their payments' outcome is Unknown."""
-        for task in self._tasks:
+        tasks = [*self._tasks, *self._resolver.tasks.values()]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         for pending in list(self._queue.payments.values()):
             slots = [slot for slot in self._queue.slots.values() if pending in slot.payments]
             self._queue.resolve(pending, Unknown(slots[0].latest.signed.hash if slots else None))
@@ -231,7 +201,7 @@ class BuiltInFacilitator:
     def _unsent(self, payments: Sequence[PendingPayment]) -> list[PendingPayment]:
         """The payments that were neither sent nor deferred."""
         sent = {id(pending) for slot in self._queue.slots.values() for pending in slot.payments}
-        deferred = sent | {id(pending) for pending in self._queue.waiting} | self._resolving
+        deferred = sent | {id(pending) for pending in self._queue.waiting} | self._resolver.tasks.keys()
         return [pending for pending in payments if not pending.outcome.done() and id(pending) not in deferred]
 
     def _retry(self, payments: Sequence[PendingPayment]) -> None:
@@ -253,79 +223,142 @@ class BuiltInFacilitator:
                 log.exception("transaction monitor failed")
                 await asyncio.sleep(NO_NODE_PAUSE_SECONDS)
 
-    def _start_resolving(self, pending: PendingPayment, resolving: Coroutine[Any, Any, None]) -> None:
-        self._resolving.add(id(pending))
-        self._spawn(resolving)
 
-    async def _resolve_failed(self, pending: PendingPayment) -> None:
-        """Resolve a payment whose transaction did not settle it, and refuse its payer from now on.
+MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.2, 15.0
+EARLY_SHARE = 0.05
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.025, 0.5
+PAUSE_GROWTH = 1.2
 
-        Not if somebody else carried the payment out: that is not the payer's doing. A wallet's code is refused too,
-        unless the payer merely spent the money or the authorization elsewhere.
-        """
-        outcome: Outcome = Unknown()
-        subjects: list[str] = []
-        try:
-            result = await self._find_use(pending)
-            outcome = Failed(InvalidReason.TRANSACTION_FAILED) if isinstance(result, Pending) else result
-            if isinstance(result, Pending) or await self._was_used_otherwise(pending):
-                subjects.append(pending.payment.payer)
-            if isinstance(result, Pending):
-                is_poor, code = await self._explain_failure(pending)
-                outcome = Failed(InvalidReason.INSUFFICIENT_FUNDS) if is_poor else outcome
-                subjects += [code_hash(code)] if code and not is_poor else []
-        except Problem:
-            log.warning("failed payment not explained", payer=pending.payment.payer, nonce=pending.payment.nonce)
-            subjects = [pending.payment.payer]
-        finally:
-            self._resolving.discard(id(pending))
-        if subjects:
-            log.warning("payer refused: its transaction failed", subjects=subjects, nonce=pending.payment.nonce)
-            await self._gas.refused.add(subjects)
-        self._queue.resolve(pending, outcome)
 
-    async def _was_used_otherwise(self, pending: PendingPayment) -> bool:
-        """Whether the authorization was cancelled, or used for anything but this payment. Raises as `_find_use`."""
+class BlockTicker:
+    """Estimates the block time from observed blocks. Times are the event loop's."""
 
-        async def was_by_anybody(_payment: Payment, _requirement: Requirement, _tx_hash: str) -> bool:
-            return True
+    def __init__(self) -> None:
+        self.interval_seconds = 0.0
+        """The block time; 0 if unknown, or if blocks are mined on demand."""
+        self.height = -1
+        self._newest: Block | None = None
+        self._seen_at = 0.0
+        self._polls = 0
 
-        outcome = await recent_outcome(self._chain, pending.payment, pending.requirement, was_by_anybody)
-        return isinstance(outcome, Unrecoverable) and outcome.reason == InvalidReason.NONCE_USED
+    def observe(self, block: Block, at: float) -> None:
+        """Record the newest block."""
+        before = self._newest
+        if before is not None and block.number <= before.number:
+            self._polls += 1
+            return
+        if before is not None:
+            apart = (block.timestamp - before.timestamp) / (block.number - before.number)
+            self.interval_seconds = min(max(apart, MIN_INTERVAL_SECONDS), MAX_INTERVAL_SECONDS)
+        self.height, self._newest, self._seen_at, self._polls = block.number, block, at, 0
 
-    async def _explain_failure(self, pending: PendingPayment) -> tuple[bool, bytes]:
-        """Whether the payer holds too little for an unused authorization, and its code. Raises ChainUnavailable."""
-        payer = pending.payment.payer
-        balance, code = await asyncio.gather(
-            token_balance(self._chain, self._terms.asset, payer), self._chain.code(payer)
-        )
-        return balance < pending.requirement.amount_micros, code
+    def pause_seconds(self, at: float) -> float:
+        """How long to wait before the next poll: until just before the next block, then in short steps."""
+        due = self._seen_at + self.interval_seconds * (1 - EARLY_SHARE)
+        if at < due and self._newest is not None and self._polls == 0:
+            return due - at
+        return min(FIRST_PAUSE_SECONDS * PAUSE_GROWTH**self._polls, MAX_PAUSE_SECONDS)
 
-    async def _resolve_used(self, pending: PendingPayment) -> None:
-        """Resolve a used authorization: settled by us before, or used otherwise."""
-        outcome: Outcome | Pending = Unknown()
-        try:
-            outcome = await self._find_use(pending)
-        except Problem:
-            log.warning("authorization use unknown", payer=pending.payment.payer, nonce=pending.payment.nonce)
-        finally:
-            self._resolving.discard(id(pending))
-        if isinstance(outcome, Pending):
-            self._queue.wait(pending, monotonic() + RETRY_SECONDS)
+
+ORPHAN_SECONDS = 12.0
+FRESH_SECONDS, FRESH_PAUSE_SECONDS = 0.05, 0.005
+"""A chain that mines on demand has a transaction mined about as soon as it replies."""
+WAKE_BATCH = 10
+"""So many callers wake before others have a turn on the event loop: each has work to do then."""
+NO_NODE_PAUSE_SECONDS = 0.5
+
+
+class TransactionMonitor:
+    """Monitors the nonce slots of one process."""
+
+    def __init__(self, submission: Submission, resolve_failed: Callable[[PendingPayment], None]) -> None:
+        self._submission = submission
+        self._queue = submission.queue
+        self._resolve_failed = resolve_failed
+        self._rebroadcaster = recovery.Rebroadcaster(submission)
+        self._ticker = BlockTicker()
+        self._orphan: tuple[int, float] | None = None
+
+    async def pause(self) -> None:
+        """Wait until a poll may find something new: a block time, or until something is sent."""
+        if not self._queue.payments and not self._queue.slots:
+            await self._queue.sent.wait()
         else:
-            self._queue.resolve(pending, outcome)
+            seconds = self._ticker.pause_seconds(monotonic())
+            if any(slot.is_uncertain for slot in self._queue.slots.values()):
+                seconds = min(seconds, recovery.UNCERTAIN_SECONDS)
+            if any(monotonic() - slot.last_broadcast_at < FRESH_SECONDS for slot in self._queue.slots.values()):
+                seconds = min(seconds, FRESH_PAUSE_SECONDS)
+            try:
+                await asyncio.wait_for(self._queue.sent.wait(), min(seconds, recovery.REBROADCAST_SECONDS))
+            except TimeoutError:
+                return
+        self._queue.sent.clear()
 
-    async def _find_use(self, pending: PendingPayment) -> Outcome | Pending:
-        for _ in range(MAX_USE_LOOKUPS):
-            outcome = await self.find_outcome(pending.payment, pending.requirement, pending.requested_by)
-            if isinstance(outcome, Unrecoverable):
-                return Failed(outcome.reason)
-            if isinstance(outcome, Settled | Pending):
-                return outcome
-            await asyncio.sleep(RETRY_SECONDS)
-        return Unknown()
+    async def poll(self) -> None:
+        """Check every slot once. Raises ChainUnavailable."""
+        slots = sorted(self._queue.slots.values(), key=lambda slot: slot.nonce)
+        block, count, receipts = await self._fetch(slots)
+        self._ticker.observe(block, monotonic())
+        for slot in slots:
+            mined = next((receipts[tx_hash] for tx_hash in slot.hashes if receipts[tx_hash]), None)
+            if mined is not None:
+                await self._conclude(slot, mined)
+            elif not slot.is_broadcast:
+                continue  # the first broadcast is not over
+            elif slot.nonce < count:
+                self._rebroadcaster.handle_used_nonce(slot)
+            else:
+                await self._rebroadcaster.rebroadcast(slot, block, is_next=slot.nonce == count)
+        await self._fill_orphaned_nonce(count)
 
-    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    async def _fetch(self, slots: Sequence[NonceSlot]) -> tuple[Block, int, dict[str, Receipt | None]]:
+        hashes = transaction_hashes(slots)
+        count, block_reply, *receipt_replies = await self._submission.chain.rpc.batch(
+            [
+                # The count first: a nonce that it says is used then has its receipt.
+                ("eth_getTransactionCount", [self._submission.wallet.address, LATEST]),
+                ("eth_getBlockByNumber", [LATEST, False]),
+                *(("eth_getTransactionReceipt", [tx_hash]) for tx_hash in hashes),
+            ]
+        )
+        block = replies.block(block_reply, LATEST)
+        if block is None:
+            raise ChainUnavailable("the node has no newest block")
+        receipts = {
+            tx_hash: replies.receipt(raw, tx_hash) for tx_hash, raw in zip(hashes, receipt_replies, strict=True)
+        }
+        return block, replies.quantity(count), receipts
+
+    async def _conclude(self, slot: NonceSlot, receipt: Receipt) -> None:
+        """One of the slot's transactions was mined, so the others never will be."""
+        self._queue.clear(slot)
+        self._submission.gas.spend(slot.reserved_nanos, receipt)
+        for number, pending in enumerate(slot.payments, 1):
+            payment = pending.payment
+            if proves_payment(receipt, payment, pending.requirement):
+                settled = Settled(receipt.tx_hash, payment.payer, receipt.block_number, receipt)
+                self._queue.resolve(pending, settled)
+            else:
+                # It was used elsewhere, funds were missing, or a wallet's code did something else than before.
+                self._resolve_failed(pending)
+            if number % WAKE_BATCH == 0:
+                await asyncio.sleep(0)
+
+    async def _fill_orphaned_nonce(self, count: int) -> None:
+        """Fill a nonce that a process left behind and that keeps ours from being mined."""
+        slots, now = self._queue.slots, monotonic()
+        is_stuck = any(nonce > count for nonce in slots) or any(
+            pending.in_mempool_since for pending in self._queue.waiting
+        )
+        if not is_stuck or count in slots:
+            self._orphan = None
+        elif self._orphan is None or self._orphan[0] != count:
+            self._orphan = (count, now)
+        elif now - self._orphan[1] >= max(ORPHAN_SECONDS, 5 * self._ticker.interval_seconds):
+            self._orphan = None
+            log.warning("orphaned nonce", nonce=count)
+            try:
+                await self._submission.fill(count)
+            except (ChainRefused, NotAcceptedError, Problem) as failure:
+                log.warning("orphaned nonce not filled", nonce=count, cause=type(failure).__name__)

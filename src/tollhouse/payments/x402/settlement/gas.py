@@ -26,8 +26,7 @@ from tollhouse.payments.chain.contracts import (
     price_calls,
 )
 from tollhouse.payments.chain.replies import Receipt
-from tollhouse.payments.x402.schemes import Exact
-from tollhouse.payments.x402.settlement import store
+from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.settlement.transactions import (
     FEE_HISTORY_BLOCKS,
     MIN_TIP,
@@ -36,6 +35,7 @@ from tollhouse.payments.x402.settlement.transactions import (
     Fees,
     fee_quote,
 )
+from tollhouse.payments.x402.verification import Exact
 from tollhouse.periodic import repeat
 from tollhouse.storage.database import Database, Transaction
 

@@ -14,6 +14,7 @@ from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
+from tollhouse.payments.x402.outcome import wait_for_outcome
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts, Key, SettleRequest
 from tollhouse.payments.x402.types import (
     EXACT,
@@ -29,13 +30,7 @@ from tollhouse.payments.x402.types import (
     Verified,
     general_reason,
 )
-from tollhouse.payments.x402.verification import (
-    KEYS_ONLY,
-    WalletRules,
-    is_settled_by,
-    verify_on_chain,
-    wait_for_outcome,
-)
+from tollhouse.payments.x402.verification import KEYS_ONLY, WalletRules, is_settled_by, verify_on_chain
 
 # Reasons given before anything was sent, or after a mined transaction that moved nothing: no money will move.
 # Any other reason (`settlement_pending`, `unexpected_settle_error`, a code of its own) proves nothing.

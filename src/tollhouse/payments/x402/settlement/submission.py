@@ -24,7 +24,6 @@ from tollhouse.payments.chain.contracts import (
     uint256,
 )
 from tollhouse.payments.chain.replies import ChainRefused, ChainUnavailable
-from tollhouse.payments.x402.schemes import NonceUse, scheme_of
 from tollhouse.payments.x402.settlement.gas import (
     Gas,
     limited_fees,
@@ -51,13 +50,14 @@ from tollhouse.payments.x402.store import insert_attempts
 from tollhouse.payments.x402.types import (
     Failed,
     InvalidReason,
+    NonceUse,
     Payment,
     Requirement,
     VerificationFailure,
     Verified,
     verification_failure,
 )
-from tollhouse.payments.x402.verification import WalletRules, verify_on_chain
+from tollhouse.payments.x402.verification import WalletRules, scheme_of, verify_on_chain
 from tollhouse.storage.database import Database
 
 Verdict = Failed | Literal["ready", "isolate", "already_used", "in_mempool", "insufficient_pending"]

@@ -1,4 +1,4 @@
-"""Transactions that carry payments: fees, RLP encoding, the wallet that signs, and the in-memory queue."""
+"""Transactions that carry payments: fees, the wallet that signs, and the in-memory queue."""
 
 import asyncio
 import secrets
@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from tollhouse.evm import TransferWithAuthorization, address_of, checksummed, keccak256, parse_private_key
+from tollhouse.evm import RlpItem, TransferWithAuthorization, address_of, checksummed, keccak256, parse_private_key, rlp
 from tollhouse.payments.chain.client import LATEST, ChainClient, accepted
 from tollhouse.payments.chain.contracts import (
     MULTICALL3,
@@ -19,28 +19,8 @@ from tollhouse.payments.chain.contracts import (
     transfer_with_contract_signature,
 )
 from tollhouse.payments.chain.replies import ChainRefused, FeeHistory
-from tollhouse.payments.x402.schemes import SettlementPlan
 from tollhouse.payments.x402.store import THIS_SERVER
-from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, Unknown
-
-Item = bytes | int | Sequence["Item"]
-
-
-def rlp(item: Item) -> bytes:
-    """Encode in Recursive Length Prefix (Ethereum yellow paper, appendix B): bytes, numbers and lists of both."""
-    if isinstance(item, int):
-        return rlp(item.to_bytes((item.bit_length() + 7) // 8))
-    if isinstance(item, bytes):
-        return item if len(item) == 1 and item[0] < 0x80 else _prefixed(0x80, item)
-    return _prefixed(0xC0, b"".join(rlp(part) for part in item))
-
-
-def _prefixed(kind: int, body: bytes) -> bytes:
-    if len(body) < 56:
-        return bytes([kind + len(body)]) + body
-    length = len(body).to_bytes((len(body).bit_length() + 7) // 8)
-    return bytes([kind + 55 + len(length)]) + length + body
-
+from tollhouse.payments.x402.types import Failed, Payment, Requirement, Settled, SettlementPlan, Unknown
 
 _KIND = b"\x02"
 
@@ -83,7 +63,7 @@ class Wallet:
     def sign(self, chain_id: int, nonce: int, fees: Fees, request: TransactionRequest) -> Signed:
         """Sign the request as a transaction of this account with that nonce."""
         to, value, access_list = bytes.fromhex(request.to[2:]), 0, ()
-        fields: list[Item] = [
+        fields: list[RlpItem] = [
             *(chain_id, nonce, fees.tip, fees.max_fee, request.gas),
             *(to, value, request.data, access_list),
         ]
