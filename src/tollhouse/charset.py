@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from collections.abc import Callable, Iterator
 
 _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -24,7 +25,6 @@ _WIDE = ("utf16", "utf-16", "utf32", "utf-32")
 _SWITCHING = ("iso-2022", "iso2022")
 # As browsers do: who says Latin-1 means Microsoft's superset of it.
 _LATIN = frozenset({"iso-8859-1", "iso8859-1", "latin1", "latin-1", "us-ascii", "ascii"})
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def marked(raw: bytes) -> str:
@@ -33,20 +33,25 @@ def marked(raw: bytes) -> str:
 
 
 def decoded(raw: bytes, content_type: str) -> str:
-    """The text, with U+FFFD for what is broken in it; a byte order mark stays.
+    """The text, with U+FFFD for what is broken in it; a byte order mark stays."""
+    return raw.decode(encoding_of(lambda: iter((raw,)), content_type), "replace")
+
+
+def encoding_of(chunks: Callable[[], Iterator[bytes]], content_type: str) -> str:
+    """The encoding of bytes that are read in parts, each time from their beginning.
 
     A mark decides; then UTF-8, if the bytes are valid UTF-8 (servers and files name others by default too often to be
-    believed over that); then the charset of the HTTP header, the document's own, and a guess.
+    believed over that); then the charset of the HTTP header, the document's own, and a guess: UTF-8 with a few broken
+    bytes, or windows-1252 where most of what is not ASCII is broken.
     """
-    if mark := marked(raw):
-        return raw.decode(mark, "replace")
-    name = claimed(raw, content_type)
-    if passes_for_utf_8(name, raw):
-        return raw.decode(name, "replace")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError:
-        return raw.decode(name, "replace") if name else _damaged(raw)
+    head = next(chunks(), b"")
+    if mark := marked(head):
+        return mark
+    name, proven = claimed(head, content_type), _proven(chunks())
+    # UTF-16 and UTF-32 are ASCII with zeros between; ISO 2022 switches alphabets within ASCII.
+    if name.startswith(_WIDE) or (proven == "ascii" and name.startswith(_SWITCHING)):
+        return name
+    return "utf-8" if proven else name or _guessed(chunks())
 
 
 def claimed(raw: bytes, content_type: str) -> str:
@@ -59,11 +64,21 @@ def claimed(raw: bytes, content_type: str) -> str:
     return ""
 
 
-def _damaged(raw: bytes) -> str:
-    """The text of UTF-8 with a few broken bytes, or of windows-1252 where most of what is not ASCII is broken."""
-    text = raw.decode("utf-8", "replace")
-    is_mostly_whole = text.count("\ufffd") * 2 <= len(_BEYOND_ASCII.findall(text))
-    return text if is_mostly_whole else raw.decode("cp1252", "replace")
+def _proven(chunks: Iterator[bytes]) -> str:
+    """ASCII or UTF-8 if all of it is valid, else empty."""
+    try:
+        are_ascii = {text.isascii() for text in codecs.iterdecode(chunks, "utf-8")}
+    except UnicodeDecodeError:
+        return ""
+    return "utf-8" if False in are_ascii else "ascii"
+
+
+def _guessed(chunks: Iterator[bytes]) -> str:
+    broken = beyond_ascii = 0
+    for text in codecs.iterdecode(chunks, "utf-8", "replace"):
+        broken += text.count("\ufffd")
+        beyond_ascii += len(text) - len(text.encode("ascii", "ignore"))
+    return "utf-8" if broken * 2 <= beyond_ascii else "cp1252"
 
 
 def _exists(name: str) -> bool:
@@ -72,11 +87,6 @@ def _exists(name: str) -> bool:
     except LookupError:
         return False
     return True
-
-
-def passes_for_utf_8(name: str, raw: bytes) -> bool:
-    """UTF-16 and UTF-32 are ASCII with zeros between; ISO 2022 switches alphabets within ASCII."""
-    return name.startswith(_WIDE) or (name.startswith(_SWITCHING) and raw.isascii())
 
 
 def _is_byte_wise(raw: bytes) -> bool:

@@ -4,9 +4,11 @@ import asyncio
 import gzip
 import json
 import os
+import resource
 import tracemalloc
 from collections.abc import Iterator
 from itertools import repeat
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -147,6 +149,17 @@ async def test_slow_feed_that_keeps_sending_is_read_until_its_time_is_over(monke
             await read(site.url, "csv", seconds=0.5)
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+async def test_response_leaves_half_of_the_free_disk_space(monkeypatch, is_packed):
+    monkeypatch.setattr(fetcher.shutil, "disk_usage", lambda _: SimpleNamespace(free=20_000))
+    body = (FEEDS / "merchant.tsv").read_bytes()
+    larger, pack = body + b"\n" * 12_000, gzip.compress if is_packed else bytes
+    async with website(lambda asked: Reply(200, pack(larger if asked.path == "/larger" else body))) as site:
+        assert "T2" in await read(site.url, "merchant-tsv")
+        with pytest.raises(UnreadableFeed, match="larger than half of the free disk space"):
+            await read(f"{site.url}/larger", "merchant-tsv")
+
+
 async def test_endless_response_ends_at_the_disk_space_and_leaves_nothing(tmp_path):
     endless = repeat(b"1,Cloud,10\n" * 5_000)
     async with website(lambda _: Reply(200, b"id,title,price\n", {}, endless, 0)) as site:
@@ -204,6 +217,28 @@ async def test_large_feed_is_read_into_a_table_without_being_held_in_memory(tmp_
         tracemalloc.stop()
     assert peak < LARGE // 2
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_feed_of_any_size_is_read_in_an_encoding_that_nothing_names(tmp_path):
+    """Rows and bytes beyond the limits that feeds once had, counted in the memory of the whole process."""
+    rows, form = 110_000, find_format("csv")
+    cells = f",Caf\u00e9,{'Latex. ' * 90}\n".encode("cp1252")
+
+    def chunks() -> Iterator[bytes]:
+        yield b"id,title,note\n"
+        for first in range(0, rows, 500):
+            yield b"".join(b"%d%b" % (number, cells) for number in range(first, first + 500))
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with (
+        website(lambda _: Reply(200, b"", {}, chunks())) as site,
+        open_feed(site.url, form, lambda _: None, replace(LOOPBACK, folder=tmp_path)) as loaded,
+    ):
+        assert loaded[0].size > 64 * 1024 * 1024
+        table = await asyncio.to_thread(read_table, loaded, form, Context())
+        assert len(table.rows) == rows
+        assert next(iter(table.rows)).cells[1] == "Caf\u00e9"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 32 * 1024
 
 
 async def test_pages_of_a_large_shop_are_read_one_after_another(monkeypatch):

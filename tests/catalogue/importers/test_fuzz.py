@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.catalogue.importers.feeding import FEEDS, rows_of_text
 from tests.catalogue.importers.test_traps import FILES
-from tollhouse.catalogue.importers.documents import decoded_text, decompressed
+from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import FeedItemError, UnreadableFeed
 from tollhouse.catalogue.importers.values import feed_money, minor_units
 from tollhouse.services.mattress.attributes.derive import derive
@@ -64,7 +64,7 @@ def broken(raw: bytes, draw: Any) -> bytes:
 def test_broken_feed_is_read_or_refused(format_name, data):
     raw = broken((FEEDS / FILES[format_name]).read_bytes(), data.draw)
     try:
-        text = decoded_text(decompressed(raw))
+        text = Document(raw).text()
     except UnreadableFeed:
         return
     read(text, format_name)
@@ -93,7 +93,7 @@ def test_any_text_is_read_or_refused(format_name, text):
 @given(raw=st.binary(max_size=400))
 def test_any_bytes_are_text_or_unreadable(raw):
     try:
-        assert "\0" not in decoded_text(decompressed(raw))
+        assert "\0" not in Document(raw).text()
     except UnreadableFeed:
         return
 

@@ -97,7 +97,7 @@ async def test_rows_checked_and_written_are_counted_while_they_are(shop, monkeyp
 
 async def test_memory_of_an_import_does_not_grow_with_its_products(shop, monkeypatch):
     monkeypatch.setattr("tollhouse.catalogue.importers.documents.STREAMED_BYTES", 0)
-    monkeypatch.setattr("tollhouse.catalogue.importers.documents._HEAD_BYTES", 40_000)
+    monkeypatch.setattr("tollhouse.catalogue.importers.documents._CHUNK_BYTES", 40_000)
     monkeypatch.setattr("tollhouse.services.mattress.import_transaction.BATCH", 4)
     peaks = []
     for count in (4, 8, 40):

@@ -7,7 +7,7 @@ import pytest
 
 from tests.services.tables.books import as_csv, book, books
 from tollhouse.catalogue.importers.documents import Document
-from tollhouse.catalogue.importers.formats.csv import detect_delimiter
+from tollhouse.catalogue.importers.formats.csv import delimiter_of
 from tollhouse.catalogue.importers.items import UnreadableFeed
 from tollhouse.cli.new import format_by_ending
 from tollhouse.config.declaration import ROOT_PATHS, service_fault
@@ -19,7 +19,7 @@ from tollhouse.services.tables.loader import parse_table
 def table_of(raw, name="a.csv"):
     raw = raw.encode() if isinstance(raw, str) else raw
     form = format_by_ending(name).name
-    delimiter = detect_delimiter(Document(raw).text()) if form == "csv" else ","
+    delimiter = delimiter_of(Document(raw)) if form == "csv" else ","
     return parse_table(Source(name, form, delimiter=delimiter), [Document(raw)])
 
 

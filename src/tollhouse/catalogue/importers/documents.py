@@ -3,9 +3,8 @@
 import gzip
 import io
 import zlib
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
@@ -15,19 +14,19 @@ from msgspec import Struct
 from tollhouse import charset
 from tollhouse.catalogue.importers.items import MAX_WHOLE_BYTES, UnreadableFeed
 
-# A file that is read as a whole. One that is read line by line may be of any size.
+# A file that is read as a whole. One that is read part by part may be of any size.
 MAX_FILE_BYTES = 4 * 1024 * 1024 * 1024
 # A smaller file is read as a whole.
 STREAMED_BYTES = 8 * 1024 * 1024
 
-_HEAD_BYTES = 1024 * 1024
+_CHUNK_BYTES = 256 * 1024
 _PIECE_LENGTH = 64 * 1024
 _LONGEST_LINE = 16 * 1024 * 1024
 _GZIP = b"\x1f\x8b"
 _ZIP = b"PK\x03\x04"
 _DAMAGED = "the gzip file is damaged or cut short"
 
-ReadLines = Callable[[], Iterator[str]]
+ReadText = Callable[[], Iterator[str]]
 
 
 class FeedTooLarge(Exception):
@@ -46,21 +45,8 @@ class Document(Struct, frozen=True):
     file: Path | None = None
 
     @property
-    def body(self) -> bytes:
-        """Raises UnreadableFeed for a file that is too large to be read as a whole, OSError."""
-        if self.file is None:
-            return self.content
-        if self.file.stat().st_size > self.max_whole_bytes:
-            raise UnreadableFeed(
-                f"the response is larger than {self.max_whole_bytes} bytes and has to be read as a whole: import a file"
-                if self.url
-                else f"the file is larger than {self.max_whole_bytes} bytes"
-            )
-        return self.file.read_bytes()
-
-    @property
-    def max_whole_bytes(self) -> int:
-        """How large it may be, unpacked, where it is read as a whole: an operator's file is trusted further."""
+    def max_whole_size(self) -> int:
+        """How many characters or bytes are read as a whole where they have to be: a file is trusted further."""
         return MAX_FILE_BYTES if self.file and not self.url else MAX_WHOLE_BYTES
 
     def open(self) -> BinaryIO:
@@ -70,7 +56,7 @@ class Document(Struct, frozen=True):
     @property
     def is_streamed(self) -> bool:
         """Whether this is a file whose rows are read anew in each iteration."""
-        return self.file is not None and self.size >= STREAMED_BYTES
+        return are_streamed([self])
 
     @property
     def size(self) -> int:
@@ -80,60 +66,73 @@ class Document(Struct, frozen=True):
     def chunks(self) -> Iterator[bytes]:
         """The bytes as they are stored, in parts."""
         with self.open() as file:
-            while chunk := file.read(_HEAD_BYTES):
+            while chunk := file.read(_CHUNK_BYTES):
                 yield chunk
 
-    def text(self, encoding: str = "") -> str:
-        """The decompressed text. Raises UnreadableFeed."""
-        return decoded_text(decompressed(self.body, self.max_whole_bytes), self.content_type, encoding)
+    def text(self) -> str:
+        """The whole text. Raises UnreadableFeed, also where it is too large to be in memory."""
+        pieces, length = [], 0
+        for piece in self.pieces()():
+            length += len(piece)
+            if length > self.max_whole_size:
+                raise UnreadableFeed(
+                    f"the feed has more than {self.max_whole_size} characters and has to be read as a whole"
+                    + (": import a file" if self.url else "")
+                )
+            pieces.append(piece)
+        return "".join(pieces)
 
-    def lines(self, encoding: str = "") -> ReadLines | None:
-        """Reads the lines of a large file, each with its end; None for a document that has to be read as a whole.
+    def pieces(self, encoding: str = "") -> ReadText:
+        """Reads the unpacked text in pieces of limited length, without a byte order mark.
 
-        The lines raise UnicodeDecodeError where the text is not in the given encoding, or else in UTF-8, and
-        UnreadableFeed.
+        A mark decides the encoding, then `encoding`, then the zeros of UTF-16 without a mark, then
+        `charset.encoding_of`, which reads all of it. Raises UnreadableFeed, also while the pieces are read.
         """
-        streamed = self._streamed_encoding(encoding)
-        # Only "\n" ends a line.
-        if streamed is None or streamed[1].startswith(("utf-16", "utf-32")) or b"\n" not in streamed[2]:
-            return None
-        file, name, head = streamed
-        claimed = "" if encoding or charset.marked(head) else charset.claimed(b"", self.content_type)
-        if not claimed:
-            return lambda: _texts(file, name, _lines)
-        return None if charset.passes_for_utf_8(claimed, head) else _first_valid(file, (name, claimed), _lines)
+        return partial(self._parts, *self._encoding(encoding), _pieces)
 
-    def pieces(self, encoding: str = "") -> ReadLines | None:
-        """The same of pieces of limited length. Reads the file to see that all of it is in the encoding.
+    def lines(self, encoding: str = "") -> ReadText:
+        """The same by lines, each with its end, which is a carriage return only in a text without a line feed."""
+        name, errors = self._encoding(encoding)
+        has_line_feed = any("\n" in piece for piece in self._parts(name, errors, _pieces))
+        return partial(self._parts, name, errors, _lines, "\n" if has_line_feed else "\r")
 
-        Text that is not in UTF-8 may be in the encoding that the document itself declares.
-        """
-        streamed = self._streamed_encoding(encoding)
-        if streamed is None:
-            return None
-        file, name, head = streamed
-        declared = charset.claimed(head, self.content_type)
-        if charset.passes_for_utf_8(declared, head) and not charset.marked(head):
-            return None
-        return _first_valid(file, (name, declared), lambda text: iter(partial(text.read, _PIECE_LENGTH), ""))
+    def _encoding(self, encoding: str) -> tuple[str, str]:
+        """The encoding, and how errors in it are handled: what somebody says is checked, what is guessed is not."""
+        head = next(self._unpacked_chunks(), b"")
+        certain = charset.marked(head) or encoding or _utf_16_without_mark(head)
+        if certain:
+            return "utf-8-sig" if certain == "utf-8" else certain, "strict"
+        return charset.encoding_of(self._unpacked_chunks, self.content_type), "replace"
 
-    def _streamed_encoding(self, encoding: str) -> tuple[Path, str, bytes] | None:
-        """The large file, its encoding and the first of its unpacked bytes."""
-        if self.file is None or not self.is_streamed:
-            return None
+    def _unpacked_chunks(self) -> Iterator[bytes]:
+        with self._unpacked() as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                yield chunk
+
+    def _parts(
+        self, encoding: str, errors: str, split: Callable[[TextIO], Iterator[str]], line_end: str = "\n"
+    ) -> Iterator[str]:
         try:
-            with _unpacked(self.file) as unpacked:
-                head = unpacked.read(_HEAD_BYTES)
-        except (OSError, EOFError, zlib.error):
-            return None
-        name = charset.marked(head) or encoding or _utf_16_without_mark(head) or "utf-8"
-        return None if head.startswith(_ZIP) else (self.file, "utf-8-sig" if name == "utf-8" else name, head)
+            with self._unpacked() as raw, io.TextIOWrapper(raw, encoding, errors, line_end) as text:
+                for part in split(text):
+                    if "\0" in part:
+                        raise UnreadableFeed("this is no text: it contains zero bytes")
+                    yield part
+        except (UnicodeDecodeError, LookupError):
+            raise UnreadableFeed(f"the feed is not text in {encoding[:40]}") from None
 
-
-def _unpacked(file: Path) -> BinaryIO:
-    with file.open("rb") as raw:
-        is_gzip = raw.read(2) == _GZIP
-    return cast("BinaryIO", gzip.open(file)) if is_gzip else file.open("rb")
+    @contextmanager
+    def _unpacked(self) -> Iterator[BinaryIO]:
+        """The unpacked bytes as a file. Raises UnreadableFeed, also while it is read."""
+        with self.open() as stored:
+            start = stored.read(len(_ZIP))
+            stored.seek(0)
+            if start == _ZIP:
+                raise UnreadableFeed("this is a zip archive or a spreadsheet: unpack it, or use the format xlsx")
+            try:
+                yield cast("BinaryIO", gzip.GzipFile(fileobj=stored)) if start.startswith(_GZIP) else stored
+            except (EOFError, zlib.error, gzip.BadGzipFile):
+                raise UnreadableFeed(_DAMAGED) from None
 
 
 def are_streamed(documents: Sequence[Document]) -> bool:
@@ -149,7 +148,7 @@ def unpack(file: Path, max_bytes: int) -> None:
     unpacked, size = file.with_suffix(".unpacked"), 0
     try:
         with gzip.open(file) as source, unpacked.open("wb") as target:
-            while piece := source.read(_HEAD_BYTES):
+            while piece := source.read(_CHUNK_BYTES):
                 if not size and piece.startswith(_GZIP):
                     raise UnreadableFeed("the gzip file holds another gzip file")
                 size += len(piece)
@@ -161,14 +160,8 @@ def unpack(file: Path, max_bytes: int) -> None:
     unpacked.replace(file)
 
 
-def _first_valid(file: Path, encodings: Iterable[str], parts: Callable[[TextIO], Iterator[str]]) -> ReadLines | None:
-    """Reads the file in the first of these encodings that all of it is in."""
-    for encoding in filter(None, encodings):
-        read = partial(_texts, file, encoding, parts)
-        with suppress(UnicodeDecodeError):
-            deque(read(), maxlen=0)
-            return read
-    return None
+def _pieces(text: TextIO) -> Iterator[str]:
+    return iter(partial(text.read, _PIECE_LENGTH), "")
 
 
 def _lines(text: TextIO) -> Iterator[str]:
@@ -176,61 +169,6 @@ def _lines(text: TextIO) -> Iterator[str]:
         if len(line) == _LONGEST_LINE:
             raise UnreadableFeed(f"a line has more than {_LONGEST_LINE} characters")
         yield line
-
-
-def _texts(file: Path, encoding: str, parts: Callable[[TextIO], Iterator[str]]) -> Iterator[str]:
-    try:
-        with _unpacked(file) as raw, io.TextIOWrapper(raw, encoding, newline="\n") as text:
-            for part in parts(text):
-                if "\0" in part:
-                    raise UnreadableFeed("this is no text: it contains zero bytes")
-                yield part
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise UnreadableFeed(_DAMAGED) from None
-    except LookupError:
-        raise UnreadableFeed(f"the feed is not text in {encoding[:40]}") from None
-
-
-def decompressed(raw: bytes, max_bytes: int = MAX_WHOLE_BYTES) -> bytes:
-    """The bytes, unpacked if they are gzip. Raises UnreadableFeed when they are damaged or too large."""
-    if raw.startswith(_ZIP):
-        raise UnreadableFeed("this is a zip archive or a spreadsheet: unpack it, or use the format xlsx")
-    if not raw.startswith(_GZIP):
-        if len(raw) > max_bytes:
-            raise UnreadableFeed(f"the feed is larger than {max_bytes} bytes")
-        return raw
-    unpacked = bytearray()
-    while raw.startswith(_GZIP):
-        inflater = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        try:
-            # One byte more than allowed is enough to see that it is too much: a bomb unpacks a thousandfold.
-            unpacked += inflater.decompress(raw, max_bytes + 1 - len(unpacked))
-        except zlib.error:
-            raise UnreadableFeed("the gzip file is damaged") from None
-        if len(unpacked) > max_bytes:
-            raise UnreadableFeed(f"the feed unpacks to more than {max_bytes} bytes")
-        if not inflater.eof:
-            raise UnreadableFeed("the gzip file is cut short")
-        raw = inflater.unused_data
-    return bytes(unpacked)
-
-
-def decoded_text(raw: bytes, content_type: str = "", encoding: str = "") -> str:
-    """The text of a feed. Raises UnreadableFeed for binary data.
-
-    A byte order mark decides, then `encoding`, then the zeros of UTF-16 without a mark, then `charset.decoded`.
-    """
-    certain = charset.marked(raw) or encoding or _utf_16_without_mark(raw)
-    if certain:
-        try:
-            text = raw.decode(certain)
-        except (UnicodeDecodeError, LookupError):
-            raise UnreadableFeed(f"the feed is not text in {certain[:40]}") from None
-    else:
-        text = charset.decoded(raw, content_type)
-    if "\0" in text:
-        raise UnreadableFeed("this is no text: it contains zero bytes")
-    return text.removeprefix("\ufeff")
 
 
 def _utf_16_without_mark(raw: bytes) -> str:

@@ -39,6 +39,7 @@ class FetchRules(Struct, frozen=True):
     """How much is fetched for one feed, and from where. Responses are in `folder`, or in the system's temporary one.
 
     `max_bytes` is the disk space of the whole feed, unpacked; a response counts as a block of 4,096 bytes at least.
+    However high it is, a response leaves half of the disk's free space to others.
     """
 
     max_bytes: int = 1_073_741_824
@@ -65,7 +66,7 @@ class Fetcher:
         self._progress = progress
         self._folder = folder
         self._rules = rules
-        self._remaining_bytes = rules.max_bytes
+        self._remaining_bytes = self._cap_bytes = rules.max_bytes
         self._ends_at = time.monotonic() + rules.seconds
         self._number = 0
 
@@ -127,12 +128,13 @@ class Fetcher:
         remaining = self._ends_at - time.monotonic()
         if remaining <= 0:
             raise self._too_slow()
+        self._cap_bytes = min(self._remaining_bytes, shutil.disk_usage(self._folder).free // 2)
         with file.open("wb") as opened:
             return await download(
                 self._client,
                 url,
                 opened,
-                cap_bytes=self._remaining_bytes,
+                cap_bytes=self._cap_bytes,
                 idle_seconds=IDLE_SECONDS,
                 deadline_seconds=remaining,
             )
@@ -140,7 +142,7 @@ class Fetcher:
     def _keep(self, file: Path) -> None:
         """Unpack a file, and count its disk space."""
         try:
-            unpack(file, self._remaining_bytes - file.stat().st_size)
+            unpack(file, self._cap_bytes - file.stat().st_size)
         except FeedTooLarge:
             raise self._too_large() from None
         except OSError as error:
@@ -150,6 +152,8 @@ class Fetcher:
             raise self._too_large()
 
     def _too_large(self) -> UnreadableFeed:
+        if self._cap_bytes < self._remaining_bytes:
+            return UnreadableFeed("the feed is larger than half of the free disk space")
         return UnreadableFeed(f"the feed is larger than {self._rules.max_bytes} bytes (the setting import_max_bytes)")
 
     def _too_slow(self) -> UnreadableFeed:

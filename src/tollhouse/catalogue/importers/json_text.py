@@ -64,9 +64,8 @@ def json_parts(pieces: Iterable[str], lists: Collection[str] = ()) -> Iterator[J
 
 
 def document_parts(document: Document, lists: Collection[str] = ()) -> Iterator[JsonPart]:
-    """The same of a document, which is read piece by piece where it is large."""
-    pieces = document.pieces()
-    return json_parts(pieces() if pieces else [document.text()], lists)
+    """The same of a document, which is read piece by piece."""
+    return json_parts(document.pieces()(), lists)
 
 
 def _elements(document: "_JsonText", member: str | None) -> Iterator[JsonPart]:

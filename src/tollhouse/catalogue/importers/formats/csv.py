@@ -19,45 +19,21 @@ _MAX_CELL = 400_000
 
 def read_csv(documents: list[Document], context: Context) -> Table:
     """The rows under the header; those of a large file are read anew in each iteration. Raises UnreadableFeed."""
-    encoding, delimiter = context.mapping.encoding, context.mapping.delimiter
-    read_lines = documents[0].lines(encoding)
-    if read_lines is None:
-        return read_delimited(documents[0].text(encoding), delimiter)
-    try:
-        sign = delimiter or detect_delimiter(_sample(read_lines()))
-        header = _header(_records(read_lines(), sign))
-        return stream_table(header, lambda: _below_header(read_lines(), sign))
-    except UnicodeDecodeError:
-        # Of another encoding, which only the whole text can show.
-        return read_delimited(documents[0].text(encoding), delimiter)
+    read_lines = documents[0].lines(context.mapping.encoding)
+    delimiter = context.mapping.delimiter or _detect_delimiter(read_lines())
+    header = _header(_records(read_lines(), delimiter))
+
+    def below_header() -> Iterator[Record]:
+        records = _records(read_lines(), delimiter)
+        _header(records)
+        return records
+
+    return stream_table(header, below_header) if documents[0].is_streamed else build_table(header, below_header())
 
 
 def delimiter_of(document: Document) -> str:
-    """The delimiter of a document, from its first lines where it is large. Raises UnreadableFeed."""
-    read_lines = document.lines()
-    if read_lines:
-        try:
-            return detect_delimiter(_sample(read_lines()))
-        except UnicodeDecodeError:
-            pass
-    return detect_delimiter(document.text())
-
-
-def _sample(lines: Iterable[str]) -> str:
-    """The first lines, whole ones."""
-    sample, length = [], 0
-    for line in islice(lines, _SAMPLE_LINES):
-        if length > _SAMPLE_LENGTH:
-            break
-        sample.append(line)
-        length += len(line)
-    return "".join(sample)
-
-
-def read_delimited(text: str, delimiter: str = "") -> Table:
-    """The rows of delimited text; the delimiter is detected where it is not given. Raises UnreadableFeed."""
-    records = _records(_lines(text), delimiter or detect_delimiter(text))
-    return build_table(_header(records), records)
+    """The delimiter of a document, from its first lines. Raises UnreadableFeed."""
+    return _detect_delimiter(document.lines()())
 
 
 def _header(records: Iterator[Record]) -> list[str]:
@@ -72,27 +48,23 @@ def _header(records: Iterator[Record]) -> list[str]:
     return header
 
 
-def _below_header(lines: Iterable[str], delimiter: str) -> Iterator[Record]:
-    records = _records(lines, delimiter)
-    _header(records)
-    return records
-
-
-def detect_delimiter(text: str) -> str:
+def _detect_delimiter(lines: Iterable[str]) -> str:
     """The delimiter that gives most records the width of the first; of equals, the one that gives most cells."""
+    sample, length = [], 0
+    for line in islice(lines, _SAMPLE_LINES):
+        if length > _SAMPLE_LENGTH:
+            break
+        sample.append(line)
+        length += len(line)
 
     def likeness(delimiter: str) -> tuple[int, int]:
         try:
-            sizes = [len(cells) for _, _, cells in islice(_records(_lines(text), delimiter), _SAMPLE_RECORDS) if cells]
+            sizes = [len(cells) for _, _, cells in islice(_records(sample, delimiter), _SAMPLE_RECORDS) if cells]
         except UnreadableFeed:
             return 0, 0
         return (sizes.count(sizes[0]), sizes[0]) if sizes and sizes[0] > 1 else (0, 0)
 
     return max(_DELIMITERS, key=likeness)
-
-
-def _lines(text: str) -> Iterable[str]:
-    return text.split("\n" if "\n" in text else "\r")
 
 
 def _records(lines: Iterable[str], delimiter: str) -> Iterator[Record]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from tollhouse.catalogue.importers.documents import Document, ReadLines
+from tollhouse.catalogue.importers.documents import Document
 from tollhouse.catalogue.importers.items import Context, UnreadableFeed
 from tollhouse.catalogue.importers.json_text import decode_json
 from tollhouse.catalogue.importers.registry import Format, register
@@ -15,19 +15,7 @@ def read_jsonl(documents: list[Document], context: Context) -> Table:
 
     The rows of a large file are read anew in each iteration.
     """
-    document, encoding = documents[0], context.mapping.encoding
-    read_lines = document.lines(encoding)
-    if read_lines:
-        try:
-            return _table(read_lines, is_streamed=True)
-        except UnicodeDecodeError:
-            # Of another encoding, which only the whole text can show.
-            pass
-    lines = document.text(encoding).split("\n")
-    return _table(lambda: iter(lines), is_streamed=False)
-
-
-def _table(read_lines: ReadLines, *, is_streamed: bool) -> Table:
+    read_lines = documents[0].lines(context.mapping.encoding)
     refused: list[RefusedRow] = []
     names: dict[str, None] = {}
     count = 0
@@ -44,7 +32,7 @@ def _table(read_lines: ReadLines, *, is_streamed: bool) -> Table:
         return (Row(line, [members.get(name) for name in names]) for line, members in _objects(read_lines(), []))
 
     rows = StreamedRows(count, read)
-    return Table(tuple(names), rows if is_streamed else list(rows), refused)
+    return Table(tuple(names), rows if documents[0].is_streamed else list(rows), refused)
 
 
 def _objects(lines: Iterable[str], refused: list[RefusedRow]) -> Iterator[tuple[int, dict[str, Any]]]:

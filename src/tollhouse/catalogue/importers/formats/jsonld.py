@@ -8,7 +8,7 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from tollhouse.catalogue.importers.documents import Document, ReadLines
+from tollhouse.catalogue.importers.documents import Document, ReadText
 from tollhouse.catalogue.importers.items import (
     Context,
     FeedItem,
@@ -76,14 +76,16 @@ def read_jsonld(documents: list[Document], context: Context) -> Iterable[FeedIte
 
 def _streamed_graph(document: Document) -> "_Graph | None":
     """The graph of a large document of JSON; None for one that has to be read as a whole. Raises UnreadableFeed."""
+    if not document.is_streamed:
+        return None
     pieces = document.pieces()
-    if pieces is None or next(pieces()).lstrip()[:1] not in {"{", "["}:
+    if next(pieces(), "").lstrip()[:1] not in {"{", "["}:
         return None
     try:
         return _Graph(_StreamedValues(pieces))
     except UnreadableFeed:
         # What is wrong with it may be forgiven where it is read as a whole.
-        if document.size > document.max_whole_bytes:
+        if document.size > document.max_whole_size:
             raise
         return None
 
@@ -91,7 +93,7 @@ def _streamed_graph(document: Document) -> "_Graph | None":
 class _StreamedValues(Iterable[Any]):
     """The elements of the outermost list, or what the outermost object lists; then the object without its lists."""
 
-    def __init__(self, pieces: ReadLines) -> None:
+    def __init__(self, pieces: ReadText) -> None:
         self._pieces = pieces
 
     def __iter__(self) -> Iterator[Any]:

@@ -49,13 +49,9 @@ Members = dict[str, str]
 
 
 def read_merchant_xml(documents: list[Document], context: Context) -> Iterable[FeedItem]:
-    """Every `item` or `entry`, by the line it starts on; those of a large file are read anew in each iteration."""
-
-    def read(pieces: Iterable[str]) -> Iterator[FeedItem]:
-        return (_item(line, members, context) for line, members in _xml_items(pieces))
-
+    """Every `item` or `entry`, by the line it starts on, read anew in each iteration."""
     pieces = documents[0].pieces()
-    return StreamedItems(lambda: read(pieces())) if pieces else list(read([documents[0].text()]))
+    return StreamedItems(lambda: (_item(line, members, context) for line, members in _xml_items(pieces())))
 
 
 def read_merchant_tsv(documents: list[Document], context: Context) -> Iterable[FeedItem]:

@@ -56,8 +56,8 @@ def _records(openpyxl: Any, document: Document) -> Iterator[Record]:
                 sizes = {member.filename: member.file_size for member in archive.infolist()}
                 if sum(sizes.values()) > MAX_FILE_BYTES:
                     raise UnreadableFeed(f"the workbook unpacks to more than {MAX_FILE_BYTES} bytes")  # noqa: TRY301
-                if sizes.get(_SHARED_TEXTS, 0) > document.max_whole_bytes:
-                    raise UnreadableFeed(f"the workbook's texts have more than {document.max_whole_bytes} bytes")  # noqa: TRY301
+                if sizes.get(_SHARED_TEXTS, 0) > document.max_whole_size:
+                    raise UnreadableFeed(f"the workbook's texts have more than {document.max_whole_size} bytes")  # noqa: TRY301
             book = openpyxl.load_workbook(file, read_only=True, data_only=True)
             for line, row in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
                 yield line, line, [plain_cell(cell) for cell in row]
