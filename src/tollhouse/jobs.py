@@ -109,11 +109,14 @@ class _Runner:
                     self._request_at = 0.0
                     log.info("job started", job=job.role)
                     is_known.set()
-                    await run_forever(self._incidents, job.service, job.work)
+                    try:
+                        await run_forever(self._incidents, job.service, job.work)
+                    finally:
+                        # Before another process may take it.
+                        log.info("job ended", job=job.role)
         except Problem as problem:
             if isinstance(problem, LeaseLost) and problem.is_requested:
                 self._left_until[job.role] = asyncio.get_running_loop().time() + REQUEST_PAUSE_SECONDS
-                log.info("job left to another process", job=job.role)
             else:
                 log.warning("job not run", job=job.role, error=problem.detail)
         finally:

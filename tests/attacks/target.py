@@ -151,22 +151,23 @@ class Target:
             await self.chain.fund_usdc(account.address, micros)
         return account
 
-    async def wallet(self, micros: int = 1_000_000) -> Agent:
+    async def wallet(self, micros: int = 1_000_000, **options: Any) -> Agent:
         """A registered wallet with that much credit, deposited on the chain."""
         account = await self.payer(micros)
-        assert (await self.post("/api/agent/register", {"wallet_address": account.address})).status == 200
+        registered = await self.post("/api/agent/register", {"wallet_address": account.address}, **options)
+        assert registered.status == 200
         if micros:
             tx_hash = await self.chain.transfer_usdc(account.address, TREASURY.address, micros)
             await self.chain.wait_mined(tx_hash)
-            credited = await self.deposit(account.address, tx_hash)
+            credited = await self.deposit(account.address, tx_hash, **options)
             assert credited.status == 200, credited
         return Agent(account.private_key)
 
     async def deposit(self, wallet: str, tx_hash: object, **options: Any) -> Answer:
         return await self.post("/api/agent/deposit", {"wallet_address": wallet, "tx_hash": tx_hash}, **options)
 
-    async def new_key(self, email: str) -> str:
-        created = await self.post("/api/keys/create", {"email": email})
+    async def new_key(self, email: str, **options: Any) -> str:
+        created = await self.post("/api/keys/create", {"email": email}, **options)
         assert created.status == 200, created
         return str(created.json["api_key"])
 
