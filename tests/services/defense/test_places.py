@@ -118,6 +118,15 @@ def test_attack_from_a_country_is_not_in_it() -> None:
     assert country("Rockets from Lebanon hit Israel") == "IL"
 
 
+def test_country_after_by_is_a_place_more_than_one_after_from() -> None:
+    assert country("Foreign aircraft shot down by Syria", LONDON) == "SY"
+
+
+def test_name_before_state_is_the_state_and_not_its_town() -> None:
+    assert place("Lagos state governor signs budget").geo.region == "Lagos"
+    assert place("Vote count goes on in Washington state").geo.latitude > 45
+
+
 def test_nationality_of_a_victim_is_not_the_place() -> None:
     assert country("Norwegian tourist shot dead in Nairobi") == "KE"
 
@@ -288,6 +297,12 @@ def test_reason_quotes_the_words_that_decided() -> None:
 
 def test_reason_lists_names_of_one_role_together() -> None:
     assert place("Iraq mourns Baghdad victims").why.startswith("the title names 'Iraq' and 'Baghdad'")
+
+
+def test_reason_names_no_person_as_a_place() -> None:
+    why = place("Agent Gary Shapley testifies to US House", url="https://www.npr.org/a").why
+    assert "Gary" not in why
+    assert "the outlet is one of the country" in why
 
 
 def test_no_evidence_is_no_place() -> None:

@@ -155,6 +155,18 @@ def test_same_headline_without_an_agency_belongs_to_the_earliest():
     assert [a.family for a in mark_copies(given)] == ["b.example"] * 3
 
 
+def test_headline_that_is_cut_off_is_the_same():
+    cut = ["Rebels seize border town after three", "Rebels seize border town after three days of"]
+    given = [article(str(number), f"{number}.example", title) for number, title in enumerate([*cut, HEADLINE])]
+    assert [a.family for a in mark_copies(given)] == ["0.example"] * 3
+
+
+def test_short_or_other_beginning_of_a_headline_is_no_copy():
+    titles = [HEADLINE, "Rebels seize border town", "Rebels seize border town after threats"]
+    given = [article(str(number), f"{number}.example", title) for number, title in enumerate(titles)]
+    assert [a.family for a in mark_copies(given)] == ["0.example", "1.example", "2.example"]
+
+
 def test_short_headline_proves_nothing():
     given = [article("1", "a.example", "Morning briefing"), article("2", "b.example", "Morning briefing")]
     assert [a.family for a in mark_copies(given)] == ["a.example", "b.example"]

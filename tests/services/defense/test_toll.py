@@ -156,6 +156,7 @@ def test_each_number_belongs_to_its_own_verb(title, killed, wounded, arrested):
         "Two held over chat about killing minister",
         "Police probe killing of seven puppies",
         "Sydney murder trial begins",
+        "'Do not riot,' killed teen's grandmother says",
     ],
 )
 def test_number_is_not_invented(title):

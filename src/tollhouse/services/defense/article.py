@@ -246,6 +246,7 @@ _WORD = re.compile(r"\w+")
 def mark_copies(articles: Iterable[Article]) -> list[Article]:
     """The articles of one event or story in their order; those with the same headline get the family of the original.
 
+    A headline that begins another is the same, cut off: addresses often end before the headline does.
     The original is a news agency's article if there is one, else the earliest that is not an aggregator's.
     """
     articles = list(articles)
@@ -253,6 +254,12 @@ def mark_copies(articles: Iterable[Article]) -> list[Article]:
     for article in articles:
         if key := headline_key(article.title) or article.title.casefold():
             groups.setdefault(key, []).append(article)
+    opening = ""
+    for key in sorted(groups):
+        if opening and key.startswith(f"{opening} "):
+            groups[opening] += groups.pop(key)
+        else:
+            opening = key if key.count(" ") >= FEWEST_WORDS - 1 else ""
     families = {
         copy.id: family
         for key, group in groups.items()

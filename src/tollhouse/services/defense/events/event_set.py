@@ -142,7 +142,8 @@ def _coded(supporting: Sequence[Report], classified: Classified) -> tuple[str, f
             )
             return label, goldstein, f"CAMEO code {code} decides {share}"
     given = ", ".join(f"{code} ({reports[code].subcategory})" for code, _ in ranked[:2])
-    return UNCODED[classified.category], goldstein, f"the provider's code {given} does not agree with the title"
+    why = f"no label of the provider's codes is as similar to the titles as needed ({LEAST_AGREEMENT}): {given}"
+    return UNCODED[classified.category], goldstein, why
 
 
 @lru_cache(maxsize=512)

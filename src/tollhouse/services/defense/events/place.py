@@ -354,6 +354,7 @@ def _centre(code: str) -> Point:
     return Point(code, "", "", latitude, longitude, "country", "rows", 0.0, 0)
 
 
+_NATIONAL = "{outlet} is one of the country, by its domain or the table of outlets"
 _PHRASES: dict[Kind, str] = {
     "where": "{title} places it in {words}",
     "target": "{title} names {words} as the target",
@@ -368,25 +369,27 @@ _PHRASES: dict[Kind, str] = {
     "section": "the page is in a section about the country",
     "action": "the provider's rows place it there",
     "actor": "an actor in the rows is from there",
-    "outlet": "the outlet reports mostly about the country",
-    "distant": "the outlet reports mostly about the country",
-    "abroad": "the outlet reports mostly about the country",
+    "outlet": _NATIONAL,
+    "distant": _NATIONAL,
+    "abroad": _NATIONAL,
 }
 
 
 def _explain(code: str, reports: Sequence[PlaceEvidence]) -> str:
-    """The evidence for a country in plain words, strongest first."""
+    """The evidence for a country in plain words, strongest first, without names that hardly stand for the place."""
     state = _state(reports)
     weights: dict[str, float] = {}
     words: dict[str, dict[str, None]] = {}
-    for piece in (piece for report in reports for piece in report.evidence if piece.country == code):
+    pieces = [piece for report in reports for piece in report.evidence if piece.country == code]
+    for piece in [piece for piece in pieces if not piece.words or piece.amount >= _NAMED_PLACE] or pieces:
         phrase = _PHRASES[piece.kind]
         weights[phrase] = weights.get(phrase, 0.0) + _WEIGHTS[piece.kind][state] * piece.amount / len(reports)
         words.setdefault(phrase, {})[repr(piece.words)] = None
     ordered = sorted(weights, key=lambda phrase: (-weights[phrase], phrase))
-    title = "the title" if len(reports) == 1 else "a title"
+    title, outlet = ("the title", "the outlet") if len(reports) == 1 else ("a title", "an outlet")
     strongest = [phrase for phrase in ordered[:3] if weights[phrase] >= 0.2] or ordered[:1]
-    text = _listed([phrase.format(title=title, words=_listed(list(words[phrase])[:3])) for phrase in strongest])
+    named = [(phrase, _listed(list(words[phrase])[:3])) for phrase in strongest]
+    text = _listed([phrase.format(title=title, outlet=outlet, words=names) for phrase, names in named])
     return f"{len(reports)} reports: {text}" if len(reports) > 1 else text
 
 

@@ -28,7 +28,7 @@ from tollhouse.services.defense.gazetteer import (
 )
 
 # What the words around a name say. `where`: the name follows "in" or stands before "airport". `target`: it follows a
-# word of attack. `source`: it follows "from" or "by". `object`: it follows another preposition. `people`: an adjective
+# word of attack. `source`: it follows "from". `object`: it follows another preposition. `people`: an adjective
 # of nationality. `government`: a name such as "Kremlin". `first`, `later`: a bare country. `spot`: a bare town or
 # region. `aside`: part of the name of a newspaper or a team, or of what follows the headline.
 Role = Literal["where", "target", "source", "object", "people", "government", "first", "later", "spot", "aside"]
@@ -86,10 +86,10 @@ _ATTACKS = _words(
     offensive incursion
     """
 )
-_SOURCES = _words("from by")
+_SOURCES = _words("from")
 _OBJECTS = _words(
     """
-    of for with against on to about between versus vs via than like after despite without under over
+    of for with against on to by about between versus vs via than like after despite without under over
     """
 )
 _BETWEEN = _words(
@@ -131,6 +131,7 @@ _INSTITUTIONS = _words(
     mayor governor senator lawmaker mp mps cabinet
     """
 )
+_STATES = _words("state province oblast governorate prefecture")
 _INITIALISMS = _words("us uk uae usa drc dprk prc ksa idf gop fbi cia bjp tplf farc amlo")
 _PREFIXES = _words("anti pro ex")
 _TEAMS = _words("united fc afc rovers wanderers hotspur athletic albion rangers giants cowboys")
@@ -302,6 +303,8 @@ def _mention(
     }
     country = max(weights, key=lambda code: (weights[code], code))
     places = [sense for sense in senses if not isinstance(sense, Name) and sense.country == country]
+    if stop < len(tokens) and tokens[stop].key in _STATES and not _is_break(tokens[stop].gap):
+        places = [place for place in places if isinstance(place, Region)] or places
     place = max(places, key=prominence, default=None)
     return Mention(text, role, shares, place)
 

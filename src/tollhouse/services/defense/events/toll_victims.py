@@ -36,6 +36,7 @@ _WITHIN = word_class("prepositions") - {"of"}
 _ADJECTIVES = word_class("adjectives")
 _DEAD_THINGS = word_class("dead_things")
 _STABS = word_class("deadly_active", "deadly_passive")
+_CLAUSE_ENDS = frozenset(["", ",", ":", ";"])
 _SENTENCES = word_class("sentences")
 # Who was killed may have been a captive before: "kills abducted midwife", "kills aid worker abducted in March".
 _CAPTURED = word_class("missing_passive", "arrested_passive")
@@ -167,6 +168,8 @@ class Victims(Verbs):
                 continue
             outcome: Outcome | None = OTHER_ACTIVE.get(word) or OTHER_PASSIVE.get(word)
             start = place + 1
+            if word in EITHER and self.at(place - 1) in _CLAUSE_ENDS and self.at(start).endswith("'s"):
+                continue  # "killed teen's grandmother says": without a subject the word describes the teen
             if word in ACTIVE or word in EITHER:
                 outcome = "killed"
             elif word == "fatally" and self.at(start) in MANNER:
