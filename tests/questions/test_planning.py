@@ -74,6 +74,18 @@ async def test_an_unknown_name_is_never_left_out(text: str):
     assert (await ask([text])).refusal is not None
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["How many patents does NVIDIA have?", "Combien de brevets Arm détient-elle ?", "Wie viele Kunden hat Siemens?"],
+)
+async def test_an_unknown_noun_that_is_counted_is_never_left_out(text: str):
+    assert (await ask([text])).refusal is not None
+
+
+async def test_words_that_say_nothing_have_no_plan_that_makes_all_of_it_up():
+    assert (await ask(["than a lot"])).refusal is not None
+
+
 @pytest.mark.parametrize("of", [Test("supplies.in", "above", (1.0,)), Related("supplies", outgoing=True, to=AllOf())])
 def test_a_relation_of_another_kind_is_an_error(of: Condition):
     with pytest.raises(KeyError):

@@ -29,6 +29,18 @@ def test_short_and_long_words_are_corrected(text, corrected):
     assert corrected in [word for _, words in LIBRARY.spellings(text, widely=True) for _, word in words]
 
 
+@pytest.mark.parametrize(
+    ("text", "corrected"),
+    [
+        ("Bücher vor dem 13. Novemer", ["november"]),
+        ("Wie viel Proznt der Bücher sind alt", ["prozent"]),
+        ("books by Mari", []),
+    ],
+)
+def test_prepositions_of_times_and_short_names_are_no_typos_and_german_nouns_can_be(text, corrected):
+    assert [word for _, word in next(LIBRARY.spellings(text, widely=True), (0, ()))[1]] == corrected
+
+
 @pytest.mark.parametrize("text", ["how many books are there", "books about zebras", "wtih hw " + "lst wtih mny " * 4])
 def test_nothing_is_corrected_without_a_near_word(text):
     spelled = list(LIBRARY.spellings(text))
@@ -42,6 +54,14 @@ async def test_question_is_answered_as_the_corrected_one_and_says_so():
     assert typed.ids == plain.ids != ()
     assert "“wit” was read as “with”" in typed.text
     assert ("wit", "with") in typed.reading.corrected
+
+
+async def test_typo_that_has_the_stem_of_a_phrase_is_corrected_where_it_stays_unknown():
+    typed, plain = (
+        await ask(["Which 3 countris have the most companies?"]),
+        await ask(["Which 3 countries have the most companies?"]),
+    )
+    assert typed.names == plain.names != ()
 
 
 async def test_two_spellings_that_are_as_near_are_refused():

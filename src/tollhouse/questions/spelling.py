@@ -101,8 +101,8 @@ class Spellings:
         for other in dict.fromkeys(near):
             languages = self._forms[other].languages
             # Another letter in so short a name makes another name.
-            is_other = language not in languages and len(other) == length == ONE_ERROR_FROM and not _is_swap(word, other)
-            if not is_other and ("" in languages or language in languages):
+            is_replaced = len(other) == length == ONE_ERROR_FROM and not _is_swap(word, other)
+            if language in languages or ("" in languages and not is_replaced):
                 yield other
 
     def _cost(self, word: str, other: str) -> float:
