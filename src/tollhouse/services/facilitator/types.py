@@ -82,21 +82,7 @@ class _Extra(Struct, frozen=True, rename="camel"):
     facilitator_address: str | None = None
 
 
-class _RequiredV1(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    scheme: str
-    network: str
-    max_amount_required: _Decimal
-    pay_to: str
-    asset: str
-    max_timeout_seconds: _Seconds
-    resource: _Text = ""
-    description: _Text = ""
-    mime_type: _Text = ""
-    output_schema: Any = None
-    extra: _Extra | None = None
-
-
-class _RequiredV2(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+class _RequiredV2(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
     scheme: str
     network: str
     amount: _Decimal
@@ -104,6 +90,14 @@ class _RequiredV2(Struct, frozen=True, rename="camel", forbid_unknown_fields=Tru
     asset: str
     max_timeout_seconds: _Seconds
     extra: _Extra | None = None
+
+
+class _RequiredV1(_RequiredV2, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    amount: _Decimal = msgspec.field(name="maxAmountRequired")
+    resource: _Text = ""
+    description: _Text = ""
+    mime_type: _Text = msgspec.field(name="mimeType", default="")
+    output_schema: Any = msgspec.field(name="outputSchema", default=None)
 
 
 class PaymentRequest(Struct, frozen=True):
@@ -148,18 +142,13 @@ def _payment(raw: bytes, version: int) -> Payment:
 
 def _requirement(raw: bytes, version: int, settled: Requirement) -> Requirement:
     try:
-        requirement: _RequiredV1 | _RequiredV2
-        if version == 1:
-            requirement = msgspec.json.decode(raw, type=_RequiredV1)
-            amount, network = requirement.max_amount_required, settled.network_v1
-        else:
-            requirement = msgspec.json.decode(raw, type=_RequiredV2)
-            amount, network = requirement.amount, settled.network
+        requirement: _RequiredV2 = msgspec.json.decode(raw, type=_RequiredV1 if version == 1 else _RequiredV2)
         pay_to, asset = parse_address(requirement.pay_to), parse_address(requirement.asset)
     except (ValueError, RecursionError) as error:
         detail = str(error) if isinstance(error, msgspec.ValidationError) else "not a valid x402 requirement"
         raise UnreadableError(InvalidReason.INVALID_REQUIREMENTS, f"`paymentRequirements`: {detail}") from None
-    extra, scheme = requirement.extra or _Extra(), requirement.scheme
+    extra, scheme, amount = requirement.extra or _Extra(), requirement.scheme, requirement.amount
+    network = settled.network_v1 if version == 1 else settled.network
     is_supported = scheme == EXACT or (scheme == UPTO and version == 2)
     if not is_supported or extra.asset_transfer_method not in {None, _METHODS[scheme]}:
         raise UnreadableError(
