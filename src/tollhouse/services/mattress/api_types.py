@@ -36,13 +36,14 @@ Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Firmness = Annotated[int, Meta(ge=FIRMNESS[0], le=FIRMNESS[1])]
 Cooling = Annotated[int, Meta(ge=COOLING[0], le=COOLING[1])]
-Some = Meta(max_length=100)
-Brand = Annotated[Text, Meta(examples=["Wattlerest"])]
-Size = Annotated[Text, Meta(examples=list(SIZES))]
-Material = Annotated[Text, Meta(examples=list(MATERIALS))]
-RetailerId = Annotated[Text, Meta(examples=["coastal-kip"])]
-SleepPosition = Annotated[Text, Meta(examples=list(SLEEP_POSITIONS))]
-Availability = Annotated[Text, Meta(examples=list(AVAILABILITIES))]
+_UP_TO_100 = Meta(max_length=100)
+Texts = Annotated[list[Text], _UP_TO_100]
+Brands = Annotated[list[Annotated[Text, Meta(examples=["Wattlerest"])]], _UP_TO_100]
+Sizes = Annotated[list[Annotated[Text, Meta(examples=list(SIZES))]], _UP_TO_100]
+Materials = Annotated[list[Annotated[Text, Meta(examples=list(MATERIALS))]], _UP_TO_100]
+RetailerIds = Annotated[list[Annotated[Text, Meta(examples=["coastal-kip"])]], _UP_TO_100]
+SleepPositions = Annotated[list[Annotated[Text, Meta(examples=list(SLEEP_POSITIONS))]], _UP_TO_100]
+Availabilities = Annotated[list[Annotated[Text, Meta(examples=list(AVAILABILITIES))]], _UP_TO_100]
 _SEVERAL = "in any case; repeat the parameter to match any of several"
 _NONE_OF = "in any case; repeat the parameter to leave out several"
 # Parameters that compare whole values, each also with `_not` behind its name.
@@ -79,34 +80,28 @@ _Included = Annotated[str, _names_of(INCLUDED)]
 class Filters(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Filters, order and page of a product list. All filters must match; a repeated one matches any of its values."""
 
-    id: Annotated[
-        list[Text], Some, Meta(description="Product id; repeat the parameter to compare several products")
-    ] = []
-    brand: Annotated[list[Brand], Some, Meta(description=f"Brand, the whole name {_SEVERAL}")] = []
-    size: Annotated[list[Size], Some, Meta(description=f"Size {_SEVERAL}")] = []
-    material: Annotated[list[Material], Some, Meta(description=f"Material {_SEVERAL}")] = []
-    retailer: Annotated[list[RetailerId], Some, Meta(description=f"Retailer id {_SEVERAL}")] = []
-    sleep_position: Annotated[list[SleepPosition], Some, Meta(description=f"Sleep position {_SEVERAL}")] = []
-    tag: Annotated[list[Text], Some, Meta(description=f"Tag {_SEVERAL}")] = []
-    availability: Annotated[list[Availability], Some, Meta(description=f"Availability {_SEVERAL}")] = []
-    brand_not: Annotated[list[Brand], Some, Meta(description=f"Leave out a brand, {_NONE_OF}")] = []
-    size_not: Annotated[list[Size], Some, Meta(description=f"Leave out a size, {_NONE_OF}")] = []
-    material_not: Annotated[list[Material], Some, Meta(description=f"Leave out a material, {_NONE_OF}")] = []
-    retailer_not: Annotated[list[RetailerId], Some, Meta(description=f"Leave out a retailer id, {_NONE_OF}")] = []
-    sleep_position_not: Annotated[
-        list[SleepPosition], Some, Meta(description=f"Leave out a sleep position, {_NONE_OF}")
-    ] = []
-    tag_not: Annotated[list[Text], Some, Meta(description=f"Leave out a tag, {_NONE_OF}")] = []
-    availability_not: Annotated[
-        list[Availability], Some, Meta(description=f"Leave out an availability, {_NONE_OF}")
-    ] = []
+    id: Annotated[Texts, Meta(description="Product id; repeat the parameter to compare several products")] = []
+    brand: Annotated[Brands, Meta(description=f"Brand, the whole name {_SEVERAL}")] = []
+    size: Annotated[Sizes, Meta(description=f"Size {_SEVERAL}")] = []
+    material: Annotated[Materials, Meta(description=f"Material {_SEVERAL}")] = []
+    retailer: Annotated[RetailerIds, Meta(description=f"Retailer id {_SEVERAL}")] = []
+    sleep_position: Annotated[SleepPositions, Meta(description=f"Sleep position {_SEVERAL}")] = []
+    tag: Annotated[Texts, Meta(description=f"Tag {_SEVERAL}")] = []
+    availability: Annotated[Availabilities, Meta(description=f"Availability {_SEVERAL}")] = []
+    brand_not: Annotated[Brands, Meta(description=f"Leave out a brand, {_NONE_OF}")] = []
+    size_not: Annotated[Sizes, Meta(description=f"Leave out a size, {_NONE_OF}")] = []
+    material_not: Annotated[Materials, Meta(description=f"Leave out a material, {_NONE_OF}")] = []
+    retailer_not: Annotated[RetailerIds, Meta(description=f"Leave out a retailer id, {_NONE_OF}")] = []
+    sleep_position_not: Annotated[SleepPositions, Meta(description=f"Leave out a sleep position, {_NONE_OF}")] = []
+    tag_not: Annotated[Texts, Meta(description=f"Leave out a tag, {_NONE_OF}")] = []
+    availability_not: Annotated[Availabilities, Meta(description=f"Leave out an availability, {_NONE_OF}")] = []
     sleep_position_all: Annotated[
-        list[SleepPosition], Some, Meta(description="Sleep position; a repeated one must match as well")
+        SleepPositions, Meta(description="Sleep position; a repeated one must match as well")
     ] = []
     text: Annotated[
-        list[Text], Some, Meta(description="Words that title, description or tags must have; repeated: any of several")
+        Texts, Meta(description="Words that title, description or tags must have; repeated: any of several")
     ] = []
-    text_not: Annotated[list[Text], Some, Meta(description="Words that no text of the product may have")] = []
+    text_not: Annotated[Texts, Meta(description="Words that no text of the product may have")] = []
     min_price: Annotated[Dollars | None, Meta(description="Minimum current price in AUD", examples=[500])] = None
     max_price: Annotated[Dollars | None, Meta(description="Maximum current price in AUD", examples=[1500])] = None
     firmness_min: Annotated[Firmness | None, Meta(description="Minimum firmness: 1 is softest", examples=[6])] = None

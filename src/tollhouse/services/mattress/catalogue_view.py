@@ -52,7 +52,7 @@ class CatalogueView:
         self._retailers = retailers
         self._cached: CatalogueCounts | None = None
         self._counted: tuple[tuple[str, int], list[RetailerCount]] | None = None
-        self._models = FollowedItems(catalogue, _models_of)
+        self._models = FollowedItems(catalogue, lambda item: model_words(item["title"], item.get("brand") or ""))
         self._words: tuple[tuple[str, int], SearchWords] | None = None
 
     def item(self, identity: str) -> Item:
@@ -74,12 +74,7 @@ class CatalogueView:
         )
         items = [each for each in (await self.catalogue.search(same)).items if model_of(each) == model] or [item]
         items.sort(key=lambda each: SIZES.index(each["size"]) if each.get("size") in SIZES else len(SIZES))
-        return [
-            Offer(
-                each["id"], each["retailer"], each.get("size"), each["price"], each["sale_price"], each["availability"]
-            )
-            for each in items
-        ]
+        return [Offer(*({"size": None, **each}[name] for name in Offer.__struct_fields__)) for each in items]
 
     async def counts(self) -> CatalogueCounts:
         revision = self.catalogue.revision
@@ -122,10 +117,6 @@ class CatalogueView:
         linked = {urlsplit(item["affiliate_url"]).hostname or "" for item in sample.items}
         domains = sorted({*retailer.affiliate_domains, *filter(None, linked)})
         return RetailerCount(identity, retailer.display_name, count, domains)
-
-
-def _models_of(item: Item) -> tuple[str, ...]:
-    return model_words(item["title"], item.get("brand") or "")
 
 
 def model_of(item: Item) -> str:

@@ -27,13 +27,9 @@ LD_JSON = "application/ld+json"
 
 _SCHEMA = "https://schema.org/"
 _AVAILABILITY = {
-    "in stock": "InStock",
-    "low stock": "LimitedAvailability",
-    "preorder": "PreOrder",
-    "backorder": "BackOrder",
-    "out of stock": "OutOfStock",
-    "discontinued": "Discontinued",
-}
+    "in stock": "InStock", "low stock": "LimitedAvailability", "preorder": "PreOrder", "backorder": "BackOrder",
+    "out of stock": "OutOfStock", "discontinued": "Discontinued",
+}  # fmt: skip
 _RATINGS = {"firmness": ("Firmness", FIRMNESS), "cooling": ("Cooling", COOLING)}
 
 Json = dict[str, Any]
@@ -44,13 +40,9 @@ XML = "application/xml"
 GOOGLE_CATEGORY = 2696
 _LONGEST_ID, _LONGEST_TITLE, _LONGEST_DESCRIPTION = 50, 150, 5_000
 MERCHANT_AVAILABILITY = {
-    "in stock": "in_stock",
-    "low stock": "in_stock",
-    "preorder": "preorder",
-    "backorder": "backorder",
-    "out of stock": "out_of_stock",
-    "discontinued": "out_of_stock",
-}
+    "in stock": "in_stock", "low stock": "in_stock", "preorder": "preorder", "backorder": "backorder",
+    "out of stock": "out_of_stock", "discontinued": "out_of_stock",
+}  # fmt: skip
 
 _ITEM_LIST_SCHEMA = {"type": "object", "description": "A schema.org ItemList of every product"}
 _TEXT_SCHEMA = {"type": "string"}

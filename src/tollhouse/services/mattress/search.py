@@ -148,12 +148,12 @@ async def _search_undescribed(
     catalogue: Searchable, linker: Linker, query: SearchQuery, phrases: Sequence[str]
 ) -> ProductSearch:
     """The products with the words of a text that names no property; none if most of its words are foreign."""
-    words = [word for phrase in phrases for word in phrase.split()]
+    words = " ".join(phrases).split()
     known = [word for word in words if await _is_matched(catalogue, linker, word)]
     if words:
         is_foreign = 2 * len(known) <= len(words) and not await _is_known(catalogue, " ".join(words))
     else:
-        is_foreign = not any(item.find("kind") for item in linker.link_corrected(query.q).items)
+        is_foreign = not _names_kind(linker, query.q)
     if not is_foreign:
         return await _search_words(catalogue, query)
     nothing = await catalogue.search(_nothing(query))
@@ -164,14 +164,18 @@ async def _is_of_something_else(
     catalogue: Searchable, linker: Linker, text: str, phrases: Sequence[str], parts: Sequence[Part]
 ) -> bool:
     """Whether a text with words that no product has says nothing that only mattresses have: an electric bike."""
-    words = [word for phrase in phrases for word in phrase.split() if word.casefold() not in STOPWORDS]
-    if not words or any(part.attribute not in _OF_ANYTHING for part in parts):
-        return False
-    if any(item.find("kind") for item in linker.link_corrected(text).items):
+    words = [word for word in " ".join(phrases).split() if word.casefold() not in STOPWORDS]
+    is_described = any(part.attribute not in _OF_ANYTHING for part in parts)
+    if not words or is_described or _names_kind(linker, text):
         return False
     known = [word for word in words if await _is_matched(catalogue, linker, word)]
-    described = [word for part in parts for word in part.words.split()]
+    described = " ".join(part.words for part in parts).split()
     return len(words) - len(known) >= max(2, len(described)) and len(known) * 2 <= len(words)
+
+
+def _names_kind(linker: Linker, text: str) -> bool:
+    """Whether the text has a noun for products."""
+    return any(item.find("kind") for item in linker.link_corrected(text).items)
 
 
 async def _is_matched(catalogue: Searchable, linker: Linker, word: str) -> bool:
