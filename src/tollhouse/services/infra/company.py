@@ -6,17 +6,9 @@ from msgspec import Struct, field
 
 # Kinds along which goods, licences, power, space or compute flow from source to target.
 SupplyKind = Literal[
-    "supplies_material",
-    "supplies_equipment",
-    "licenses_ip",
-    "manufactures_for",
-    "packages_tests_for",
-    "supplies_component",
-    "builds_systems_for",
-    "supplies_power_to",
-    "leases_capacity_to",
-    "provides_compute_to",
-]
+    "supplies_material", "supplies_equipment", "licenses_ip", "manufactures_for", "packages_tests_for",
+    "supplies_component", "builds_systems_for", "supplies_power_to", "leases_capacity_to", "provides_compute_to",
+]  # fmt: skip
 Kind = Literal[SupplyKind, "invests_in", "partners_with", "competes_with", "owns"]
 EvidenceClass = Literal["company_filing", "company_announcement", "widely_reported", "same_category"]
 Listing = Literal["public", "private", "unverified"]
@@ -86,7 +78,3 @@ class Edge(Struct, frozen=True):
     @property
     def is_supply(self) -> bool:
         return self.kind in SUPPLY_KINDS
-
-
-def edge_id(source: str, kind: str, target: str) -> str:
-    return f"{source}.{kind}.{target}"

@@ -11,7 +11,7 @@ from rapidfuzz import fuzz, process
 from rapidfuzz.distance import OSA
 
 from tollhouse.questions.places import country_by_code, normalize
-from tollhouse.services.infra.company import CONFIDENCE, Category, Company, Edge, Evidence, EvidenceClass, Kind, edge_id
+from tollhouse.services.infra.company import CONFIDENCE, Category, Company, Edge, Evidence, EvidenceClass, Kind
 from tollhouse.services.infra.failure_simulation import FailureModel, SlotSupply
 from tollhouse.services.infra.reachability import SupplyNetwork
 from tollhouse.services.infra.records import CompanyRow, EdgeRow, Records, bundled, read_records
@@ -213,7 +213,7 @@ def _edge(row: EdgeRow) -> Edge:
     # `read_records` has validated the kind and the class.
     evidence_class = cast("EvidenceClass", row.evidence_class)
     return Edge(
-        id=edge_id(row.source, row.kind, row.target),
+        id=f"{row.source}.{row.kind}.{row.target}",
         source=row.source,
         target=row.target,
         kind=cast("Kind", row.kind),

@@ -35,9 +35,16 @@ class TableQueries:
         self.facets = [name for name, field in declaration.fields.items() if field.faceted]
         self.shown = [name for name, field in declaration.fields.items() if field.exported]
         filters = list(_filters(declaration.fields))
-        words = ("q", Annotated[Words | None, Meta(description=_searched(declaration))], None)
+        searched = ", ".join(name for name, field in declaration.fields.items() if field.searched)
+        about = f"Words, also with a typing error, in {searched or 'nothing: no field is searched'}"
+        words = ("q", Annotated[Words | None, Meta(description=about)], None)
         fields = ("fields", *_names_parameter("Only these fields of each item, besides its id", self.shown))
-        page = [*_ordered(declaration), ("facets", *_names_parameter("Fields to count", self.facets)), fields, *_PAGING]
+        page = [
+            _sort_parameter(declaration),
+            ("facets", *_names_parameter("Fields to count", self.facets)),
+            fields,
+            *_PAGING,
+        ]
         self.items = _struct("ItemsQuery", [*filters, words, *page])
         self.search = _struct("SearchQuery", [("q", Annotated[Words, words[1]]), *filters, *page])
         # A type for each endpoint: OpenAPI has them by name.
@@ -118,16 +125,11 @@ def _filters(fields: dict[str, Field]) -> Iterator[tuple[str, Any, Any]]:
                 yield f"{end}_{name}", Annotated[value | None, Meta(description=f"{label}: {words} this")], None
 
 
-def _searched(declaration: Declaration) -> str:
-    names = [name for name, field in declaration.fields.items() if field.searched]
-    return f"Words, also with a typing error, in {', '.join(names) or 'nothing: no field is searched'}"
-
-
-def _ordered(declaration: Declaration) -> Iterator[tuple[str, Any, Any]]:
+def _sort_parameter(declaration: Declaration) -> tuple[str, Any, Any]:
     names = ["id", *(name for name, field in declaration.fields.items() if field.sorted)]
     choices: Any = Literal[tuple(f"{sign}{name}" for name in names for sign in ("", "-"))]
     description = "By this field, with `-` the largest first. Without it by relevance where there are words, else by id"
-    yield "sort", Annotated[choices | None, Meta(description=description)], None
+    return "sort", Annotated[choices | None, Meta(description=description)], None
 
 
 def _names_parameter(summary: str, names: Sequence[str]) -> tuple[Any, Any]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -48,14 +49,13 @@ _PICTURE_FILE = re.compile(r"\.(png|jpe?g|gif|webp|svg|avif)($|\?)", re.IGNORECA
 _CLAIM = re.compile(r"^(is|has|was|can|in|on)_|^(active|available|enabled|deleted|verified)$")
 
 
-class Column:
+class Column(Struct, dict=True, eq=False):
     """A column: its header, the name of its field, its cells, and their lines."""
 
-    def __init__(self, header: str, name: str, cells: Sequence[Any], lines: Sequence[int]) -> None:
-        self.header = header
-        self.name = name
-        self.cells = cells
-        self.lines = lines
+    header: str
+    name: str
+    cells: Sequence[Any]
+    lines: Sequence[int]
 
     @cached_property
     def present(self) -> list[Any]:
@@ -118,9 +118,8 @@ def infer_column(column: Column) -> InferredColumn:
         return InferredColumn(_json_field(column))
     filled = [cell for cell in column.present if not _is_empty_word(cell)]
     if len(column.currencies) > 1:
-        remark = (
-            f"{column.name}: amounts in {', '.join(column.currencies)}, so it stays text; amounts need one currency"
-        )
+        currencies = ", ".join(column.currencies)
+        remark = f"{column.name}: amounts in {currencies}, so it stays text; amounts need one currency"
         return InferredColumn(_with_abilities(_text_field(column), column), (remark,))
     for field in _candidates(column) if filled else ():
         if all(_fits(field, cell) for cell in filled):
@@ -312,13 +311,11 @@ def infer_table(table: Table, on_progress: Callable[[int, int], None] = lambda *
 def _identity(columns: Sequence[Column], fields: dict[str, Field]) -> Column | None:
     """The column that has another value in each row: one called like an id, else one of the first."""
     candidates = [column for column in columns if _identifies(column, fields[column.name])]
-    named = [column for column in candidates if _rank(column.name, _IDENTITIES) is not None]
+    named = [(rank, column) for column in candidates if (rank := _rank(column.name, _IDENTITIES)) is not None]
     if named:
-        return min(named, key=lambda column: _rank(column.name, _IDENTITIES) or 0)
-    first = [
-        column for column in columns[:2] if column in candidates and " " not in "".join(map(str, column.cells[:100]))
-    ]
-    return first[0] if first else None
+        return min(named, key=itemgetter(0))[1]
+    first = (column for column in columns[:2] if column in candidates)
+    return next((column for column in first if " " not in "".join(map(str, column.cells[:100]))), None)
 
 
 def _identifies(column: Column, field: Field) -> bool:
@@ -337,13 +334,10 @@ def _title(columns: Sequence[Column], fields: dict[str, Field]) -> str:
     candidates = [column for column in candidates if not _CODE.search(column.name)] or candidates
     if not candidates:
         return "id"
-    named = [
-        column
-        for column in candidates
-        if _rank(column.name, _TITLES) is not None and column.variety > _MIN_TITLE_VARIETY
-    ]
+    ranked = [(rank, column) for column in candidates if (rank := _rank(column.name, _TITLES)) is not None]
+    named = [(rank, -column.variety, column.name) for rank, column in ranked if column.variety > _MIN_TITLE_VARIETY]
     if named:
-        return min(named, key=lambda column: (_rank(column.name, _TITLES) or 0, -column.variety)).name
+        return min(named, key=itemgetter(0, 1))[2]
     unique = [column for column in candidates if column.variety == 1] or candidates
     return max(unique, key=lambda column: (3 <= column.mean_length <= 100, column.variety, " " in column.sample)).name
 

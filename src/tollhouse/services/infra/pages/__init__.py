@@ -1,12 +1,9 @@
 """The page of the infra service and its piece of the front page, declared beside their files."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tollhouse.http.pages import FrontPageEntry, Page
-from tollhouse.services.infra.company import Company
-from tollhouse.services.infra.failure_simulation import Failure
 from tollhouse.services.infra.supply_graph import SupplyGraph
 
 FRONT_COMPANIES = 30
@@ -56,6 +53,10 @@ def _front_facts(graph: SupplyGraph) -> dict[str, Any]:
     by_links = sorted(graph.companies, key=lambda one: (-one.suppliers - one.customers, one.id))
     drawn = [*lost, *(one for one in by_links if one not in lost)][:FRONT_COMPANIES]
     ids = {one.id for one in drawn}
+
+    def named(node: int) -> dict[str, Any]:
+        return {"id": graph.companies[node].id, "name": graph.companies[node].name}
+
     pairs = dict.fromkeys((edge.source, edge.target) for edge in graph.edges if edge.is_supply)
     return {
         "companies": [{"id": one.id, "name": one.name, "order": order[one.category]} for one in drawn],
@@ -63,11 +64,7 @@ def _front_facts(graph: SupplyGraph) -> dict[str, Any]:
         "links": [pair for pair in pairs if ids.issuperset(pair)],
         "total": len(graph.companies),
         "chokepoints": [
-            {"id": company.id, "name": company.name, "stops": _stops(graph.companies, one.failures)}
-            for company, one in zip(lost, worst, strict=True)
+            {**named(point.node), "stops": [{**named(one.node), "step": one.round} for one in point.failures]}
+            for point in worst
         ],
     }
-
-
-def _stops(companies: Sequence[Company], failures: Sequence[Failure]) -> list[dict[str, Any]]:
-    return [{"id": companies[one.node].id, "name": companies[one.node].name, "step": one.round} for one in failures]

@@ -1,5 +1,6 @@
 """The pages of a declared table, and its entry on the front page, made from the declaration."""
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,33 +25,27 @@ def build_pages(declaration: Declaration) -> tuple[Page, ...]:
     ]
     parameters = (*_PARAMETERS, *ends, *(f"{name}{HAS}" for name, field in fields if field.searched))
     lists = tuple(name for name, field in fields if field.filtered)
-    facts = _facts(declaration, path)
+    page = partial(Page, list_parameters=lists, facts=_facts(declaration, path), group=GROUP)
     return (
-        Page(
+        page(
             path=path,
             title=declaration.title,
             label=declaration.title,
             file=_FOLDER / "table.html",
             scripts=("../map.css", "grid.css", "table.css", "table.js"),
             parameters=parameters,
-            list_parameters=lists,
-            facts=facts,
             texts={"title": declaration.title, "summary": declaration.description, "note": note},
-            group=GROUP,
             summary=declaration.description,
             note=note,
         ),
-        Page(
+        page(
             path=f"{path}/row",
             title=f"A row of {declaration.title}",
             label="",
             file=_FOLDER / "row.html",
             scripts=("grid.css", "table.css", "row.js"),
             parameters=("id", "_at", *parameters),
-            list_parameters=lists,
-            facts=facts,
             texts={"title": declaration.title, "table": path, "note": note},
-            group=GROUP,
         ),
     )
 
