@@ -263,7 +263,8 @@ class Catalogue:
     async def _catch_up(self) -> bool:
         """Whether the index now shows the revision of the database."""
         async with self._database.reading() as connection:
-            now = await self._stored_state(connection)
+            epoch, revision = await store.read_revision(connection, self.name)
+            now = IndexState(epoch, revision, await store.read_token(connection, self.name, revision))
             await asyncio.to_thread(self._reload)
             if now == self._shown:
                 await asyncio.to_thread(self._engine.tidy)
@@ -273,10 +274,6 @@ class Catalogue:
             await asyncio.to_thread(self._reload)
             await self._update_index(connection, now)
             return True
-
-    async def _stored_state(self, connection: Transaction) -> IndexState:
-        epoch, revision = await store.read_revision(connection, self.name)
-        return IndexState(epoch, revision, await store.read_token(connection, self.name, revision))
 
     async def _can_follow(self, connection: Transaction, state: IndexState, now: IndexState) -> bool:
         """Whether the changes since `state` lead to `now`. Not so if the database was restored from a backup."""
@@ -359,9 +356,8 @@ def lowest_price(points: list[PricePoint], since: datetime) -> float | None:
 
     The points are of one item, the oldest first. Directive (EU) 2019/2161 requires it beside a reduced price.
     """
-    earlier = [point for point in points if point.at <= clock.iso(since)][-1:]
-    later = [point for point in points if point.at > clock.iso(since)]
-    return min((point.current_price for point in (*earlier, *later)), default=None)
+    in_force = sum(point.at <= clock.iso(since) for point in points)
+    return min((point.current_price for point in points[max(0, in_force - 1) :]), default=None)
 
 
 def _digest(body: bytes) -> bytes:
