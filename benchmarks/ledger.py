@@ -20,8 +20,7 @@ from typing import Any
 from tollhouse import logs
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.ledger.types import Transfer
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import StoredResponse, Transfer
 from tollhouse.storage.database import open_database
 
 IN_FLIGHT = 64

@@ -31,8 +31,7 @@ from tollhouse import logs
 from tollhouse.accounts.keys import new_key
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.ledger.types import Transfer
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import StoredResponse, Transfer
 from tollhouse.storage.database import Database, open_database
 
 IN_FLIGHT = 64

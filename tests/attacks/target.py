@@ -20,7 +20,7 @@ from tollhouse.client import Agent
 from tollhouse.evm import address_of, checksummed, parse_private_key
 from tollhouse.payments.chain.contracts import token_balance
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain
-from tollhouse.payments.deposits.deposits import Reconciliation
+from tollhouse.payments.deposits import Reconciliation
 from tollhouse.payments.ledger.types import Transfer
 
 TREASURY = ACCOUNTS[4]

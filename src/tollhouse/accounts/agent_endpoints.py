@@ -18,7 +18,7 @@ from tollhouse.metering.address_budget import count_or_refuse
 from tollhouse.metering.meter import SECONDS_PER_DAY, Meter, Windows
 from tollhouse.money import usd
 from tollhouse.payments import credit
-from tollhouse.payments.deposits.deposits import Deposits
+from tollhouse.payments.deposits import Deposits
 from tollhouse.payments.ledger.ledger import Ledger
 
 REGISTER, USAGE = "/api/agent/register", "/api/agent/usage"

@@ -35,7 +35,8 @@ from tollhouse.metering.meter import Reservation, Verdict, Windows
 from tollhouse.money import usd
 from tollhouse.payments import credit
 from tollhouse.payments.credit import Claim
-from tollhouse.payments.stored_response import GRACE_SECONDS, StoredResponse
+from tollhouse.payments.ledger.ledger import GRACE_SECONDS
+from tollhouse.payments.ledger.types import StoredResponse
 from tollhouse.payments.x402.claims import PaidResponse
 from tollhouse.payments.x402.headers import Headers as PaymentHeaders
 from tollhouse.payments.x402.payments import X402

@@ -17,7 +17,7 @@ from tollhouse.config.settings import SettingError, Settings
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.metering.allotments import AllotmentMeter
 from tollhouse.metering.meter import CounterMeter, Meter
-from tollhouse.payments.deposits.deposits import Deposits, open_deposits
+from tollhouse.payments.deposits import Deposits, open_deposits
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
 from tollhouse.payments.pay_per_request import PayPerRequest, open_pay_per_request
 from tollhouse.statistics.statistics import Statistics, open_statistics

@@ -17,7 +17,7 @@ from tollhouse.http.response import is_passed_stream
 from tollhouse.http.router import Call
 from tollhouse.metering.attempts import Attempts
 from tollhouse.money import usd
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import StoredResponse
 from tollhouse.payments.x402.claims import Claimed, PaidResponse
 from tollhouse.payments.x402.headers import PAYMENT_NOT_CONFIGURED, Challenge, challenge, payment_invalid, read_payment
 from tollhouse.payments.x402.headers import Headers as PaymentHeaders

@@ -17,7 +17,7 @@ from tollhouse.admission.operator_access import TOKEN_FILE
 from tollhouse.cli.options import DEFAULTS, CommonOptions
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import ledger_file
-from tollhouse.payments.ledger.process_lease import is_ledger_open
+from tollhouse.payments.ledger.sqlite_store import is_ledger_open
 from tollhouse.storage.counters_file import COUNTS_FILE
 from tollhouse.storage.database import database_url
 from tollhouse.storage.migrate import LEDGER, MAIN, NewerSchemaError, newest_version

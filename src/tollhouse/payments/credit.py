@@ -12,9 +12,9 @@ from tollhouse.payments.ledger.types import (
     Insufficient,
     ReservationGoneError,
     Reserved,
+    StoredResponse,
     agent_account,
 )
-from tollhouse.payments.stored_response import StoredResponse
 
 CALL = "call"
 SECONDS_PER_DAY = 86_400

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
-from typing import ClassVar, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct
 
@@ -10,8 +10,9 @@ from tollhouse import clock
 from tollhouse.payments.chain.client import ChainClient, Nodes
 from tollhouse.payments.chain.replies import Block, ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import REVERSAL, Transfer
+from tollhouse.payments.ledger.types import REVERSAL, REVERSALS, Transfer
 
+DEPOSIT = "deposit"
 POLL_SECONDS = 3.0
 WATCHED_BLOCKS = 64
 REMEMBERED_SECONDS = 3 * 86_400.0
@@ -22,24 +23,43 @@ OVERLAP_SECONDS = 60.0
 Verdict = Literal["stands", "removed", "unknown"]
 
 
-class Mined(Protocol):
-    """A ledger entry and the block that its transaction was mined in."""
+class MinedTransfer(Struct, frozen=True):
+    """A transfer in the ledger, and the block that its transaction was mined in."""
+
+    transfer: Transfer
+    tx_hash: str
+    block_number: int
+    block_hash: str
 
     @property
     def id(self) -> str:
-        """The id of the transfer in the ledger."""
+        """The id of the transfer."""
+        return self.transfer.id
 
-    @property
-    def tx_hash(self) -> str:
-        """The transaction."""
 
-    @property
-    def block_number(self) -> int:
-        """The block's height."""
+def mined_transfer(transfer: Transfer) -> MinedTransfer | None:
+    """The transfer with the block that its memo names; None if it names none."""
+    facts = transfer.facts
+    if "block_hash" not in facts:
+        return None
+    return MinedTransfer(transfer, facts["tx_hash"], facts["block_number"], facts["block_hash"])
 
-    @property
-    def block_hash(self) -> str:
-        """The block."""
+
+def reversal_id(transfer_id: str) -> str:
+    """The id of the transfer that reverses another. That of a deposit is without its kind."""
+    return f"{REVERSAL}:{transfer_id.removeprefix(DEPOSIT + ':')}"
+
+
+def reversed_id(reversal: Transfer) -> str:
+    """The id of the transfer that a reversal reverses."""
+    name = reversal.id.removeprefix(f"{REVERSAL}:")
+    return f"{DEPOSIT}:{name}" if name.startswith("0x") else name
+
+
+async def standing_transfers(ledger: Ledger, kind: str) -> list[Transfer]:
+    """Every transfer of a kind that is not reversed."""
+    reversed_ids = {reversed_id(reversal) for reversal in await ledger.transfers(REVERSAL, 0.0)}
+    return [transfer for transfer in await ledger.transfers(kind, 0.0) if transfer.id not in reversed_ids]
 
 
 class ChainView(Struct, frozen=True):
@@ -63,7 +83,7 @@ class ChainView(Struct, frozen=True):
         return all(earlier.hash == later.parent_hash for earlier, later in pairs)
 
 
-def verdict(entry: Mined, view: ChainView) -> Verdict:
+def verdict(entry: MinedTransfer, view: ChainView) -> Verdict:
     """Whether the entry's block still holds the transaction. `removed` only if the view is complete and consistent.
 
     A node that lags behind, or contradicts itself, proves nothing.
@@ -86,10 +106,7 @@ async def check_chain_id(chain: ChainClient, chain_id: int) -> None:
         raise ChainUnavailable(f"the node serves chain {actual}, not {chain_id}")
 
 
-E = TypeVar("E", bound=Mined)
-
-
-class ReorganisationMonitor(ABC, Generic[E]):
+class ReorganisationMonitor(ABC):
     """Monitors the entries younger than WATCHED_BLOCKS.
 
     An entry is reversed when two polls in a row see the same other block in the place of its own.
@@ -97,6 +114,9 @@ class ReorganisationMonitor(ABC, Generic[E]):
 
     kind: ClassVar[str]
     """The kind of the transfers that are monitored."""
+    noun: ClassVar[str]
+    """What the log calls one of them."""
+    log: ClassVar[Any]
     entries_seconds: ClassVar[float] = REMEMBERED_SECONDS
     """How far back a new monitor looks for entries."""
 
@@ -106,28 +126,16 @@ class ReorganisationMonitor(ABC, Generic[E]):
         self._chain_id = chain_id
         self._entries_since = clock.seconds() - self.entries_seconds
         self._reversals_since = clock.seconds() - REMEMBERED_SECONDS
-        self._entries: dict[str, E] = {}
+        self._entries: dict[str, MinedTransfer] = {}
         self._retired: dict[str, float] = {}
-        self._removed: dict[str, tuple[E, float]] = {}
+        self._removed: dict[str, tuple[MinedTransfer, float]] = {}
         self._suspected: dict[str, str] = {}
 
     @abstractmethod
-    def entry(self, transfer: Transfer) -> E | None:
-        """The entry that a transfer of the kind records; None if it does not name its block."""
-
-    @abstractmethod
-    def reversed_id(self, reversal: Transfer) -> str | None:
-        """The id of the entry that a reversal reverses; None if it is of another kind."""
-
-    @abstractmethod
-    async def reverse(self, entry: E, canonical_hash: str) -> None:
-        """Reverse an entry in the ledger. `canonical_hash` is the evidence."""
-
-    @abstractmethod
-    async def restore(self, entry: E, receipt: Receipt, view: ChainView, node: ChainClient) -> bool:
+    async def restore(self, entry: MinedTransfer, receipt: Receipt, view: ChainView, node: ChainClient) -> bool:
         """Enter again what a canonical transaction carries; whether no more is to be expected of it."""
 
-    async def candidates(self, entry: E) -> Collection[str]:
+    async def candidates(self, entry: MinedTransfer) -> Collection[str]:
         """The transactions that may carry a removed entry again."""
         return (entry.tx_hash,)
 
@@ -157,18 +165,18 @@ class ReorganisationMonitor(ABC, Generic[E]):
         now = clock.seconds()
         transfers = await self._ledger.transfers(self.kind, self._entries_since)
         reversals = {
-            reversed_id: transfer.at
-            for transfer in await self._ledger.transfers(REVERSAL, self._reversals_since)
-            if (reversed_id := self.reversed_id(transfer)) is not None
+            reversed_id(reversal): reversal.at
+            for reversal in await self._ledger.transfers(REVERSAL, self._reversals_since)
+            if reversed_id(reversal).startswith(f"{self.kind}:")
         }
         for transfer in transfers:
             if transfer.id in reversals or transfer.id in self._retired or transfer.id in self._entries:
                 continue
-            entry = self.entry(transfer)
+            entry = mined_transfer(transfer)
             if entry is not None:
                 self._entries[transfer.id] = entry
-        for reversed_id, at in reversals.items():
-            await self._await_restore(reversed_id, at)
+        for removed, at in reversals.items():
+            await self._await_restore(removed, at)
         self._entries_since = max(self._entries_since, now - OVERLAP_SECONDS)
         self._reversals_since = max(self._reversals_since, now - OVERLAP_SECONDS)
         for removed, (_, at) in list(self._removed.items()):
@@ -177,15 +185,15 @@ class ReorganisationMonitor(ABC, Generic[E]):
         # Entries retired long ago are not listed any more.
         self._retired = {retired: at for retired, at in self._retired.items() if at > now - 2 * OVERLAP_SECONDS}
 
-    async def _await_restore(self, reversed_id: str, at: float) -> None:
+    async def _await_restore(self, removed: str, at: float) -> None:
         """Wait for a removed transaction to be mined again, unless its next turn is entered already."""
-        self._entries.pop(reversed_id, None)
-        if reversed_id in self._removed or reversed_id in self._retired:
+        self._entries.pop(removed, None)
+        if removed in self._removed or removed in self._retired:
             return
-        transfer = await self._ledger.find(reversed_id)
-        entry = None if transfer is None else self.entry(transfer)
+        transfer = await self._ledger.find(removed)
+        entry = None if transfer is None else mined_transfer(transfer)
         if entry is not None:
-            self._removed[reversed_id] = (entry, at)
+            self._removed[removed] = (entry, at)
 
     async def _fetch_view(self, chain: ChainClient, hashes: list[str]) -> ChainView:
         await check_chain_id(chain, self._chain_id)
@@ -198,7 +206,7 @@ class ReorganisationMonitor(ABC, Generic[E]):
         blocks = dict(zip(heights, await chain.blocks(heights), strict=True))
         return ChainView(head, receipts, blocks)
 
-    async def _check(self, entry: E, view: ChainView) -> None:
+    async def _check(self, entry: MinedTransfer, view: ChainView) -> None:
         status = verdict(entry, view)
         if status == "stands" and view.head - entry.block_number >= WATCHED_BLOCKS:
             self._retire(entry.id)
@@ -210,10 +218,17 @@ class ReorganisationMonitor(ABC, Generic[E]):
         if self._suspected.get(entry.id) != block.hash:
             self._suspected[entry.id] = block.hash
             return
-        await self.reverse(entry, block.hash)
+        await self._reverse(entry, block.hash)
         self._suspected.pop(entry.id, None)
         self._entries.pop(entry.id, None)
         self._removed[entry.id] = (entry, clock.seconds())
+
+    async def _reverse(self, entry: MinedTransfer, canonical_hash: str) -> None:
+        """Reverse an entry in the ledger, below zero if it was spent. `canonical_hash` is the evidence."""
+        account, amount, event = entry.transfer.credit, entry.transfer.amount_micros, f"{self.noun} reversed"
+        memo = entry.transfer.facts | {"canonical_hash": canonical_hash}
+        await self._ledger.move(Transfer(reversal_id(entry.id), account, REVERSALS, amount, REVERSAL, memo))
+        self.log.warning(event, **{self.noun: entry.id}, account=account, amount_micros=amount)
 
     def _retire(self, entry_id: str) -> None:
         """Stop to monitor it."""

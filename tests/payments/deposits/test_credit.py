@@ -19,8 +19,7 @@ from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import call_data, settle_call
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
-from tollhouse.payments.deposits.deposits import Deposits, open_deposits
-from tollhouse.payments.deposits.ledger import DepositTerms
+from tollhouse.payments.deposits import Deposits, DepositTerms, open_deposits
 
 pytestmark = pytest.mark.both_databases
 

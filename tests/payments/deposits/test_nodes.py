@@ -12,7 +12,7 @@ from tests.payments.deposits.test_credit import QUICK, sent
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Nodes
-from tollhouse.payments.deposits.deposits import DepositMonitor, Deposits, open_deposits
+from tollhouse.payments.deposits import DepositMonitor, Deposits, open_deposits
 
 MILLION_USD = 10**12
 LARGE, SMALL = 250_000_000, 100_000_000

@@ -2,8 +2,7 @@ import pytest
 
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.deposits.deposits import Deposits
-from tollhouse.payments.deposits.ledger import DepositTerms
+from tollhouse.payments.deposits import Deposits, DepositTerms
 from tollhouse.payments.ledger.types import Transfer
 
 pytestmark = pytest.mark.both_databases

@@ -1,11 +1,11 @@
 import pytest
 
 from tollhouse.payments.chain.replies import Block, Receipt
-from tollhouse.payments.deposits.ledger import Credit
-from tollhouse.payments.reorganisation import ChainView, verdict
+from tollhouse.payments.ledger.types import Transfer
+from tollhouse.payments.reorganisation import ChainView, MinedTransfer, verdict
 
 TX, HEIGHT = "0xt", 100
-CREDIT = Credit(TX, 0, 0, "agent:a", 1_000_000, "0xw", HEIGHT, "0xmine")
+CREDIT = MinedTransfer(Transfer("1", "treasury", "agent:a", 1_000_000, "deposit"), TX, HEIGHT, "0xmine")
 
 
 def receipt(block_hash: str, number: int = HEIGHT) -> Receipt:

@@ -11,8 +11,7 @@ from tests.payments.ledger.crash_journal import Call, Journal, Money, Seen
 from tollhouse import failpoints
 from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import Ledger, open_ledger
-from tollhouse.payments.ledger.types import Insufficient, ReservationGoneError, Reserved, Transfer
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import Insufficient, ReservationGoneError, Reserved, StoredResponse, Transfer
 from tollhouse.storage.database import open_database
 
 PRICE = 10_000

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 
@@ -20,14 +21,18 @@ from tests.servers.processes import ForkedProcess
 from tollhouse.config.settings import Settings
 from tollhouse.failpoints import EXIT_STATUS
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.ledger.types import NAMES
+from tollhouse.payments.ledger.types import LedgerCommand
 from tollhouse.storage.database import open_database
 
 LIVES = 2
 MOST_LIVES = 8
 OPERATIONS = 500
 PLACES = [
-    *(f"ledger.{name}.{moment}" for name in NAMES.values() for moment in ("before-commit", "after-commit")),
+    *(
+        f"ledger.{command.__name__.lower()}.{moment}"
+        for command in get_args(LedgerCommand)
+        for moment in ("before-commit", "after-commit")
+    ),
     "paid-answer.before-send",
     "paid-answer.after-send",
 ]

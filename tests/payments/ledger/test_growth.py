@@ -10,8 +10,16 @@ from tollhouse import clock
 from tollhouse.config.settings import Settings
 from tollhouse.payments.credit import CALL, SECONDS_PER_DAY, agent_balance, agent_spending
 from tollhouse.payments.ledger.ledger import open_ledger
-from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, TREASURY, Reserved, Transfer, agent_account
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import (
+    REVENUE,
+    REVERSAL,
+    REVERSALS,
+    TREASURY,
+    Reserved,
+    StoredResponse,
+    Transfer,
+    agent_account,
+)
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases

@@ -19,10 +19,10 @@ from tollhouse.payments.ledger.types import (
     PeriodSum,
     ReservationGoneError,
     Reserved,
+    StoredResponse,
     Transfer,
     Used,
 )
-from tollhouse.payments.stored_response import StoredResponse
 from tollhouse.storage.database import open_database
 from tollhouse.storage.migrate import NewerSchemaError
 
@@ -277,7 +277,7 @@ async def test_answer_that_was_just_handed_over_survives_a_crash(ledger, open_an
 
 
 async def test_answer_that_has_surely_left_is_given_by_nobody(ledger, open_another, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.ledger.ledger.GRACE_SECONDS", 0.0)
     await ledger.move(deposit("1", PRICE))
     await charge(ledger, "1")
     ledger.delivered("call:agent:a:1")
@@ -322,7 +322,7 @@ async def test_same_body_is_stored_once_and_goes_with_the_last_that_got_it(ledge
     await asyncio.gather(*(charge(ledger, str(number)) for number in range(1_000)))
     await charge(ledger, "other", answer=StoredResponse(200, "text/csv", b"other"))
     assert await bodies() == 2
-    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.ledger.ledger.GRACE_SECONDS", 0.0)
     for number in range(999):
         ledger.delivered(f"call:agent:a:{number}")
     await asyncio.sleep(0.2)

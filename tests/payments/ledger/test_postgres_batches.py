@@ -15,18 +15,19 @@ from tollhouse.config.settings import Settings
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.payments.ledger.postgres_store import CALL, Batch
 from tollhouse.payments.ledger.types import (
+    RESPONSE_TTL_SECONDS,
     Delivered,
     Move,
     Moved,
     Post,
     Release,
     Reserve,
+    StoredResponse,
     Sweep,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases

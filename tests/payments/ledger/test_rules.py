@@ -5,6 +5,7 @@ import pytest
 from tests.payments.ledger.transfers import ANSWER, deposit, reversal
 from tollhouse.payments.ledger import rules
 from tollhouse.payments.ledger.types import (
+    RESPONSE_TTL_SECONDS,
     AccountState,
     BatchState,
     Delivered,
@@ -26,7 +27,6 @@ from tollhouse.payments.ledger.types import (
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 
 NOW = 1_000.0
 CALL = Transfer("call", "agent:a", "revenue", 10, "call")

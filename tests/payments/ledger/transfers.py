@@ -1,8 +1,7 @@
 """Transfers and reservations that the ledger's tests make."""
 
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import Transfer
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import StoredResponse, Transfer
 
 PRICE = 10_000
 ANSWER = StoredResponse(

@@ -14,7 +14,7 @@ from eth_utils import keccak
 
 from tollhouse.evm import PERMIT2, UPTO_PROXY
 from tollhouse.payments.chain.local_chain import ACCOUNTS, Account, LocalChain, load_contracts
-from tollhouse.payments.stored_response import StoredResponse
+from tollhouse.payments.ledger.types import StoredResponse
 from tollhouse.payments.x402.headers import decode_payment, read_payment
 from tollhouse.payments.x402.store import THIS_SERVER, Attempts
 from tollhouse.payments.x402.types import (

@@ -135,7 +135,7 @@ async def test_second_resumption_leaves_a_payment_that_the_first_settled_to_its_
     await server.x402.settle(claimed, ANSWER)
     await server.settler.submitted(claimed.payment, claimed.requirement)
     async with server.database.reading() as connection:
-        row = await store.find(connection, claimed.key)
+        row = await store.find(connection, claimed.payment.key)
     for _ in range(2):
         await server.x402._settlement.resume(row, may_settle=True)
     monkeypatch.setattr("tollhouse.payments.x402.payments.WAIT_SECONDS", 0.0)

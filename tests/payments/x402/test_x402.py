@@ -35,7 +35,7 @@ from tests.payments.x402.signed_payments import (
 from tests.waiting import until
 from tollhouse import clock
 from tollhouse.errors import Problem
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
+from tollhouse.payments.ledger.types import RESPONSE_TTL_SECONDS
 from tollhouse.payments.x402 import payments as x402_module
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.payments import Claimed
@@ -149,7 +149,7 @@ async def test_answer_is_only_for_the_original_header(server, rebuilt):
 
 @pytest.mark.parametrize("seconds", [0.0, 2.0])
 async def test_delivered_payment_is_used(server, seconds, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", seconds)
+    monkeypatch.setattr("tollhouse.payments.ledger.ledger.GRACE_SECONDS", seconds)
     sent = v1()
     await bought(server, sent)
     await delivered(server, sent)
@@ -157,7 +157,7 @@ async def test_delivered_payment_is_used(server, seconds, monkeypatch):
 
 
 async def test_delivery_is_told_once_the_answer_has_surely_left(server, monkeypatch):
-    monkeypatch.setattr("tollhouse.payments.stored_response.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("tollhouse.payments.ledger.ledger.GRACE_SECONDS", 0.0)
     sent = v1()
     await bought(server, sent)
     await delivered(server, sent)

@@ -2,11 +2,11 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from tollhouse.logs import logger
 from tollhouse.payments.ledger.sqlite_store import SqliteStore
 from tollhouse.payments.ledger.store import Store
 from tollhouse.payments.ledger.types import (
+    RESPONSE_TTL_SECONDS,
     Delivered,
     Done,
     Gone,
@@ -35,12 +36,12 @@ from tollhouse.payments.ledger.types import (
     Reserve,
     Reserved,
     Result,
+    StoredResponse,
     Sweep,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, DeliveryGrace, StoredResponse
 from tollhouse.storage.database import Database, database_url, open_database
 from tollhouse.storage.migrate import LEDGER, migrate
 
@@ -49,7 +50,7 @@ log = logger("ledger")
 MAX_BATCH = 256
 
 Apply = Callable[[Sequence[LedgerCommand]], Awaitable[list[Result]]]
-_Waiting = tuple[LedgerCommand, asyncio.Future[Result] | None]
+_Waiting = tuple[LedgerCommand, asyncio.Future[Result]]
 
 
 class Batcher:
@@ -62,31 +63,24 @@ class Batcher:
         self._is_closed = False
 
     def submit(self, command: LedgerCommand) -> asyncio.Future[Result]:
-        """The future result, durable once it is set. Cancelling it does not cancel the command."""
+        """The future result, durable once it is set. Neither cancelling nor dropping it cancels the command."""
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
-        self._put(command, future)
+        # One that is not awaited fails in silence.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        if self._is_closed:
+            stopping = "The server is stopping. Try again shortly."
+            future.set_exception(Problem("storage-unavailable", stopping, retry_after_seconds=5))
+            return future
+        self._queue.append((command, future))
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
         return future
-
-    def submit_nowait(self, command: LedgerCommand) -> None:
-        """Submit a command without waiting for its result."""
-        self._put(command, None)
 
     async def close(self) -> None:
         """Write what is queued. Later commands raise Problem `storage-unavailable`."""
         self._is_closed = True
         if self._writer:
             await self._writer
-
-    def _put(self, command: LedgerCommand, future: asyncio.Future[Result] | None) -> None:
-        if self._is_closed:
-            if future:
-                future.set_exception(
-                    Problem("storage-unavailable", "The server is stopping. Try again shortly.", retry_after_seconds=5)
-                )
-            return
-        self._queue.append((command, future))
-        if self._writer is None or self._writer.done():
-            self._writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
         while self._queue:
@@ -95,30 +89,73 @@ class Batcher:
 
     async def _write_batch(self, batch: list[_Waiting]) -> None:
         try:
-            results = await self._apply([command for command, _ in batch])
+            results: Sequence[Result | Exception] = await self._apply([command for command, _ in batch])
         except Problem as problem:
-            for _, future in batch:
-                _fail(future, problem)
+            results = [problem] * len(batch)
         except Exception as error:
             log.exception("ledger batch failed", commands=len(batch))
-            await self._apply_one_by_one(batch, error)
-        else:
-            for (_, future), result in zip(batch, results, strict=True):
-                if future and not future.done():
-                    future.set_result(result)
+            if len(batch) > 1:
+                # An error in one command must not fail the others: nothing was written, so write them one by one.
+                for waiting in batch:
+                    await self._write_batch([waiting])
+                return
+            results = [error]
+        for (_, future), result in zip(batch, results, strict=True):
+            if future.done():
+                continue
+            if isinstance(result, Exception):
+                future.set_exception(result)
+            else:
+                future.set_result(result)
 
-    async def _apply_one_by_one(self, batch: list[_Waiting], error: Exception) -> None:
-        """An error in one command must not fail the others: nothing was written, so write them one by one."""
-        if len(batch) == 1:
-            _fail(batch[0][1], error)
+
+GRACE_SECONDS = 2.0
+_CHECK_SECONDS = 0.05
+
+K = TypeVar("K", bound=Hashable)
+
+
+class DeliveryGrace(Generic[K]):
+    """Keys of responses that were sent just now: refused at once, and forgotten only after a grace period.
+
+    The HTTP server writes to the connection after it has taken a response. A response that a crash loses in that moment
+    was paid for, and must still be stored when its payer asks again.
+    """
+
+    def __init__(self, forget: Callable[[K], object]) -> None:
+        self._forget = forget
+        self._queue: deque[tuple[float, K]] = deque()
+        self._keys: set[K] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __contains__(self, key: K) -> bool:
+        return key in self._keys
+
+    def add(self, key: K) -> None:
+        """The response was sent just now: `forget` is called with its key after the grace period."""
+        if key in self._keys:
             return
-        for waiting in batch:
-            await self._write_batch([waiting])
+        loop = asyncio.get_running_loop()
+        self._keys.add(key)
+        self._queue.append((loop.time() + GRACE_SECONDS, key))
+        self._timer = self._timer or loop.call_later(_CHECK_SECONDS, self._check)
 
+    def close(self) -> None:
+        """Forget everything now: the server stopped in good order."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._forget_until(float("inf"))
 
-def _fail(future: asyncio.Future[Result] | None, error: Exception) -> None:
-    if future and not future.done():
-        future.set_exception(error)
+    def _check(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._forget_until(loop.time())
+        self._timer = loop.call_later(_CHECK_SECONDS, self._check) if self._queue else None
+
+    def _forget_until(self, now: float) -> None:
+        while self._queue and self._queue[0][0] <= now:
+            _, key = self._queue.popleft()
+            self._keys.discard(key)
+            self._forget(key)
 
 
 MAX_NAME_LENGTH = 300
@@ -179,7 +216,7 @@ class Ledger:
         # The reservations of this process that are still in use, by the command that made them.
         self._reserving: set[tuple[int, int]] = set()
         self._reservations: dict[str, tuple[int, int]] = {}
-        self._grace = DeliveryGrace[str](lambda transfer_id: self._batcher.submit_nowait(Delivered(transfer_id)))
+        self._grace = DeliveryGrace[str](lambda transfer_id: self._batcher.submit(Delivered(transfer_id)))
 
     async def move(self, transfer: Transfer) -> Moved:
         """Settle a transfer at once. The same id with the same content changes nothing and is not new.
@@ -220,7 +257,7 @@ class Ledger:
                 self._reservations[transfer_id] = origin
         except asyncio.CancelledError:
             # The caller is gone and will not release it.
-            self._batcher.submit_nowait(Release(transfer_id, origin))
+            self._batcher.submit(Release(transfer_id, origin))
             raise
         finally:
             self._reserving.discard(origin)

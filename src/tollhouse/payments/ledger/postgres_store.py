@@ -31,6 +31,7 @@ from tollhouse.payments.ledger.store import (
 )
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
+    RESPONSE_TTL_SECONDS,
     REVERSAL,
     Delivered,
     Done,
@@ -48,12 +49,12 @@ from tollhouse.payments.ledger.types import (
     Reserved,
     Result,
     State,
+    StoredResponse,
     Sweep,
     Transfer,
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
 from tollhouse.storage.outages import is_connection_lost, is_outage, may_be_retried
 from tollhouse.storage.postgres import CONNECT_SECONDS, driver_options, prepare
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
+    RESPONSE_TTL_SECONDS,
     REVERSAL,
     AccountState,
     BatchChanges,
@@ -32,7 +33,6 @@ from tollhouse.payments.ledger.types import (
     Used,
     Void,
 )
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
 
 
 def apply(commands: Sequence[LedgerCommand], known: BatchState, now: float) -> BatchChanges:

@@ -12,7 +12,6 @@ from tollhouse.errors import Problem
 from tollhouse.logs import logger
 from tollhouse.payments.ledger.types import (
     AGENT_PREFIX,
-    NAMES,
     REVERSAL,
     AccountState,
     LedgerCommand,
@@ -22,9 +21,9 @@ from tollhouse.payments.ledger.types import (
     PostedResponse,
     Result,
     Spending,
+    StoredResponse,
     Transfer,
 )
-from tollhouse.payments.stored_response import StoredResponse
 
 log = logger("ledger")
 
@@ -41,7 +40,7 @@ def unavailable(error: BaseException) -> Problem:
 
 def reach_failpoints(commands: Sequence[LedgerCommand], moment: str) -> None:
     """The failpoints `ledger.<command>.before-commit` and `.after-commit`, where no caller knows the outcome yet."""
-    for name in sorted({NAMES[type(command)] for command in commands}):
+    for name in sorted({type(command).__name__.lower() for command in commands}):
         failpoints.reach(f"ledger.{name}.{moment}")
 
 

@@ -1,10 +1,8 @@
-"""Types of the ledger: transfers, accounts, commands, results, and the state that a batch reads and changes."""
+"""Types of the ledger: transfers, accounts, stored responses, commands, results, and what a batch reads and changes."""
 
 from typing import Any, Literal
 
 from msgspec import Struct
-
-from tollhouse.payments.stored_response import StoredResponse
 
 TREASURY = "treasury"
 REVENUE = "revenue"
@@ -20,6 +18,26 @@ State = Literal["settled", "pending", "posted", "voided"]
 def agent_account(agent_id: str) -> str:
     """The name of an agent's account."""
     return f"{AGENT_PREFIX}{agent_id}"
+
+
+RESPONSE_TTL_SECONDS = 600.0
+"""How long the same signed request gets the same response again (wire contract, section 3, Agents)."""
+
+
+class StoredResponse(Struct, frozen=True):
+    """A response to be sent again, byte for byte, if the first sending failed.
+
+    One that `reopens` has no body: it was passed on while it arrived, so the same request is passed on again.
+    """
+
+    status: int
+    media_type: str
+    body: bytes
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    etag: str = ""
+    cache_control: str = ""
+    passes_through: bool = False
+    reopens: bool = False
 
 
 class Transfer(Struct, frozen=True):
@@ -38,6 +56,11 @@ class Transfer(Struct, frozen=True):
     memo: dict[str, Any] | None = None
     at: float = 0.0
     state: State = "settled"
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the memo says; nothing without one."""
+        return self.memo or {}
 
 
 class PeriodSum(Struct, frozen=True):
@@ -196,17 +219,6 @@ class Sweep(Struct, frozen=True):
 
 
 LedgerCommand = Move | Reserve | Post | Void | Release | Delivered | Sweep
-
-# For the names of failpoints.
-NAMES: dict[type[LedgerCommand], str] = {
-    Move: "move",
-    Reserve: "reserve",
-    Post: "post",
-    Void: "void",
-    Release: "release",
-    Delivered: "delivered",
-    Sweep: "sweep",
-}
 
 
 class IdTaken(Struct, frozen=True):

@@ -15,8 +15,7 @@ from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.replies import ChainUnavailable
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import REVENUE, Transfer
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS, StoredResponse
+from tollhouse.payments.ledger.types import RESPONSE_TTL_SECONDS, REVENUE, StoredResponse, Transfer
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.headers import (
     Headers,
@@ -61,10 +60,6 @@ class ClaimRequest(Struct, frozen=True):
     resource_url: str
     at: float
 
-    @property
-    def key(self) -> store.Key:
-        return payment_key(self.payment)
-
 
 class Claimed(Struct, frozen=True):
     """The payment belongs to this call: handle it, then settle or release. `lease` proves the ownership.
@@ -83,10 +78,6 @@ class Claimed(Struct, frozen=True):
         """The call cost nothing (scheme `upto`): the payment is used up, but there is nothing to settle."""
         return self.requirement.amount_micros == 0
 
-    @property
-    def key(self) -> store.Key:
-        return payment_key(self.payment)
-
 
 class PaidResponse(Struct, frozen=True):
     """The response that this payment already bought, with its settlement headers, to be sent again.
@@ -99,10 +90,6 @@ class PaidResponse(Struct, frozen=True):
     headers: Headers
     is_first: bool = True
     lease: str = store.NO_LEASE
-
-    @property
-    def key(self) -> store.Key:
-        return payment_key(self.payment)
 
 
 class SettledPayment(Struct, frozen=True):
@@ -206,11 +193,6 @@ def settled_payment_from_row(row: Any) -> SettledPayment:
 def requirement_from_row(row: Any) -> Requirement:
     """The requirement that the row's payment was for."""
     return msgspec.json.decode(row.requirement, type=Requirement)
-
-
-def payment_key(payment: Payment) -> store.Key:
-    """The payer and the nonce, which identify a payment on the chain and in the database."""
-    return payment.payer, payment.nonce
 
 
 def payment_pending() -> Problem:
@@ -339,7 +321,7 @@ class Settlement:
         # With increasing intervals: an authorization may be valid for years.
         wait = min(max(age / 10, RECHECK_SECONDS), MAX_RECHECK_SECONDS)
         async with self.database.writing() as transaction:
-            await store.release_lease(transaction, claimed.key, claimed.lease, clock.seconds() + wait)
+            await store.release_lease(transaction, claimed.payment.key, claimed.lease, clock.seconds() + wait)
         return None
 
     async def _fail(self, claimed: Claimed, outcome: Failed | Unrecoverable) -> VerificationFailure:
@@ -348,10 +330,10 @@ class Settlement:
         recheck_at = float(payment.authorization.valid_before + EXPIRED_MARGIN_SECONDS)
         async with self.database.writing() as transaction:
             if isinstance(outcome, Unrecoverable):
-                await store.delete_payment(transaction, claimed.key, claimed.lease)
+                await store.delete_payment(transaction, claimed.payment.key, claimed.lease)
             else:
                 reason = outcome.reason[:MAX_REASON]
-                await store.mark_failed(transaction, claimed.key, claimed.lease, reason, recheck_at)
+                await store.mark_failed(transaction, claimed.payment.key, claimed.lease, reason, recheck_at)
         log.info("payment failed", payer=payment.payer, nonce=payment.nonce, reason=outcome.reason)
         failure = verification_failure(outcome.reason, payment)
         headers = failed_headers(payment, claimed.requirement, failure.reason)
@@ -382,7 +364,7 @@ class Settlement:
         async with self.database.writing() as transaction:
             is_ours = await store.mark_settled(
                 transaction,
-                claimed.key,
+                claimed.payment.key,
                 claimed.lease,
                 keeps_lease=keeps_lease,
                 tx_hash=settled.tx_hash,

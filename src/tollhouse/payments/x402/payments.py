@@ -14,9 +14,9 @@ from tollhouse.errors import Problem
 from tollhouse.evm import parse_address
 from tollhouse.logs import logger
 from tollhouse.payments.chain.client import ChainClient
-from tollhouse.payments.ledger.ledger import Ledger
+from tollhouse.payments.ledger.ledger import DeliveryGrace, Ledger
+from tollhouse.payments.ledger.types import StoredResponse
 from tollhouse.payments.reorganisation import POLL_SECONDS as MONITOR_SECONDS
-from tollhouse.payments.stored_response import DeliveryGrace, StoredResponse
 from tollhouse.payments.x402 import store
 from tollhouse.payments.x402.claims import (
     Claimed,
@@ -159,7 +159,7 @@ class X402:
     async def _settled_requirement(self, payment: Payment) -> Requirement | None:
         """What a payment is being or was settled for; None for one that was not."""
         async with self._database.reading() as connection:
-            row = await store.find(connection, (payment.payer, payment.nonce))
+            row = await store.find(connection, payment.key)
         return requirement_from_row(row) if row is not None and row.state in {store.SETTLING, store.SETTLED} else None
 
     async def settle(
@@ -180,7 +180,7 @@ class X402:
             claimed = msgspec.structs.replace(claimed, requirement=claimed.requirement.costing(cost_micros))
         async with self._database.writing() as transaction:
             encoded, requirement = msgspec.msgpack.encode(response), msgspec.json.encode(claimed.requirement)
-            is_ours = await store.store_response(transaction, claimed.key, claimed.lease, encoded, requirement)
+            is_ours = await store.store_response(transaction, claimed.payment.key, claimed.lease, encoded, requirement)
         if not is_ours:
             raise payment_pending()
         settling = self._settling[claimed.lease] = self._spawn(self._settlement.settle(claimed))
@@ -206,7 +206,7 @@ class X402:
             return
         self._leases.release(claimed.lease)
         async with self._database.writing() as transaction:
-            await store.release(transaction, claimed.key, claimed.lease)
+            await store.release(transaction, claimed.payment.key, claimed.lease)
 
     def hold(self, claimed: Claimed | PaidResponse) -> None:
         """The response is still being sent: no other call gets it for the next five minutes."""
@@ -214,8 +214,8 @@ class X402:
 
     def delivered(self, claimed: Claimed | PaidResponse) -> None:
         """The response was completely sent: refuse the same payment from now on. Returns at once."""
-        self._sent.setdefault(claimed.key, (claimed.lease, clock.seconds()))
-        self._grace.add(claimed.key)
+        self._sent.setdefault(claimed.payment.key, (claimed.lease, clock.seconds()))
+        self._grace.add(claimed.payment.key)
 
     def undelivered(self, claimed: Claimed | PaidResponse) -> None:
         """The response was not completely sent: the same payment gets it again. Returns at once."""
@@ -278,13 +278,13 @@ class X402:
 
     async def _try_claim(self, request: ClaimRequest) -> Claimed | PaidResponse | VerificationFailure | None:
         """One call at a time for each payment, so that copies of it query the chain once. None: try again shortly."""
-        async with self._locks.setdefault(request.key, asyncio.Lock()):
+        async with self._locks.setdefault(request.payment.key, asyncio.Lock()):
             async with self._database.reading() as connection:
-                row = await store.find(connection, request.key)
+                row = await store.find(connection, request.payment.key)
             return await (self._new_claim(request) if row is None else self._reclaim(row, request))
 
     async def _reclaim(self, row: Any, request: ClaimRequest) -> Claimed | PaidResponse | VerificationFailure | None:
-        sent = self._sent.get(request.key)
+        sent = self._sent.get(request.payment.key)
         verdict = decide(row, request, clock.seconds(), sent and sent[1])
         if isinstance(verdict, PaidResponse):
             return await self._take_response(verdict, row) if verdict.is_first else verdict
@@ -292,7 +292,7 @@ class X402:
             return verdict
         if verdict == "abandoned":
             async with self._database.writing() as transaction:
-                await store.release(transaction, request.key, row.lease)
+                await store.release(transaction, request.payment.key, row.lease)
             return await self._new_claim(request)
         if verdict == "fresh":
             outcome = await self._new_claim(request)
@@ -342,7 +342,7 @@ class X402:
                 claimed_at=clock.seconds(),
             )
             payment_id = payment.payment_id
-            if not is_ours and payment_id and await store.has_identifier(transaction, request.key, payment_id):
+            if not is_ours and payment_id and await store.has_identifier(transaction, request.payment.key, payment_id):
                 raise identifier_conflict()
         if not is_ours:
             return None

@@ -5,7 +5,6 @@ Once it is mined again, `x402:<payer>:<nonce>:1` enters it, and so on.
 """
 
 from collections.abc import Collection
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,8 +13,8 @@ from tollhouse.payments.chain.client import ChainClient, Nodes
 from tollhouse.payments.chain.contracts import is_ordered
 from tollhouse.payments.chain.replies import ChainUnavailable, Receipt
 from tollhouse.payments.ledger.ledger import Ledger
-from tollhouse.payments.ledger.types import REVENUE, REVERSAL, REVERSALS, IdTakenError, Transfer
-from tollhouse.payments.reorganisation import ChainView, ReorganisationMonitor
+from tollhouse.payments.ledger.types import REVENUE, IdTakenError, Transfer
+from tollhouse.payments.reorganisation import ChainView, MinedTransfer, ReorganisationMonitor, standing_transfers
 from tollhouse.payments.x402.claims import X402, transfer_id
 from tollhouse.payments.x402.store import Attempts
 from tollhouse.payments.x402.types import EXACT, UPTO, SettledTransfer
@@ -24,7 +23,7 @@ from tollhouse.payments.x402.verification import scheme_named
 log = logger("payments.x402")
 
 MAX_LISTED = 100
-"""A wrong ledger may be wrong in many places; so many are memo."""
+"""A wrong ledger may be wrong in many places; so many are listed."""
 
 
 class Reconciliation(Struct, frozen=True):
@@ -39,20 +38,19 @@ class Reconciliation(Struct, frozen=True):
 
 async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
     """Compare every x402 transfer with the chain. Raises ChainUnavailable."""
-    reversed_ids = {_reversed_id(reversal) for reversal in await ledger.transfers(REVERSAL, 0.0)}
-    transfers = [one for one in await ledger.transfers(X402, 0.0) if one.id not in reversed_ids]
+    transfers = await standing_transfers(ledger, X402)
     network = f"eip155:{await chain.chain_id()}"
-    if any(_memo(transfer)["network"] != network for transfer in transfers):
+    if any(transfer.facts["network"] != network for transfer in transfers):
         raise ChainUnavailable(f"the node is of {network}, and payments were made on another chain")
-    hashes = list(dict.fromkeys(_memo(transfer)["tx_hash"] for transfer in transfers))
+    hashes = list(dict.fromkeys(transfer.facts["tx_hash"] for transfer in transfers))
     receipts = dict(zip(hashes, await chain.receipts(hashes), strict=True))
     # What their transactions call for: no log names the nonce of a Permit2 transfer.
-    unlogged = list(dict.fromkeys(_memo(one)["tx_hash"] for one in transfers if _memo(one).get("scheme") == UPTO))
+    unlogged = list(dict.fromkeys(one.facts["tx_hash"] for one in transfers if one.facts.get("scheme") == UPTO))
     data = {one.hash: one.data for one in await chain.transactions(unlogged) if one}
     missing = [
         one
         for one in transfers
-        for tx_hash in [_memo(one)["tx_hash"]]
+        for tx_hash in [one.facts["tx_hash"]]
         if not _is_on_chain(one, receipts[tx_hash], data.get(tx_hash, b""))
     ]
     total = sum(transfer.amount_micros for transfer in transfers)
@@ -66,7 +64,7 @@ async def reconcile(chain: ChainClient, ledger: Ledger) -> Reconciliation:
 
 
 def _is_on_chain(transfer: Transfer, receipt: Receipt | None, data: bytes) -> bool:
-    memo = _memo(transfer)
+    memo = transfer.facts
     if receipt is None or _turn(transfer.id)[0] != transfer_id(memo["payer"], memo["nonce"]):
         return False
     if memo.get("scheme") == UPTO and not is_ordered(data, memo["payer"], memo["nonce"], transfer.amount_micros):
@@ -76,7 +74,7 @@ def _is_on_chain(transfer: Transfer, receipt: Receipt | None, data: bytes) -> bo
 
 def _carries(transfer: Transfer, receipt: Receipt) -> bool:
     """Whether the transaction carried out the payment that a transfer enters."""
-    memo = _memo(transfer)
+    memo = transfer.facts
     if not receipt.is_success:
         return False
     settled = SettledTransfer(
@@ -85,39 +83,16 @@ def _carries(transfer: Transfer, receipt: Receipt) -> bool:
     return scheme_named(memo.get("scheme", EXACT)).is_in(receipt, settled)
 
 
-def _memo(transfer: Transfer) -> dict[str, Any]:
-    return transfer.memo or {}
-
-
 def _turn(paid_id: str) -> tuple[str, int]:
     """A transfer's id without its turn, and the turn."""
     kind, payer, nonce, *turn = paid_id.split(":")
     return f"{kind}:{payer}:{nonce}", int(turn[0]) if turn else 0
 
 
-def _reversed_id(reversal: Transfer) -> str | None:
-    paid_id = reversal.id.removeprefix(f"{REVERSAL}:")
-    return paid_id if paid_id.startswith(f"{X402}:") else None
-
-
-class MinedPayment(Struct, frozen=True):
-    """A transfer that enters a payment, and the block of its transaction."""
-
-    transfer: Transfer
-    tx_hash: str
-    block_number: int
-    block_hash: str
-
-    @property
-    def id(self) -> str:
-        """The id of the transfer in the ledger."""
-        return self.transfer.id
-
-
-class PaymentMonitor(ReorganisationMonitor[MinedPayment]):
+class PaymentMonitor(ReorganisationMonitor):
     """Monitors settled payments."""
 
-    kind = X402
+    kind, noun, log = X402, "payment", log
     # A payment is settled in the newest block, and there may be many.
     entries_seconds = 3_600.0
 
@@ -125,33 +100,15 @@ class PaymentMonitor(ReorganisationMonitor[MinedPayment]):
         super().__init__(Nodes(chain), ledger, chain_id)
         self._attempts = attempts
 
-    def entry(self, transfer: Transfer) -> MinedPayment | None:
-        """See ReorganisationMonitor."""
-        memo = _memo(transfer)
-        if "block_hash" not in memo:
-            return None
-        return MinedPayment(transfer, memo["tx_hash"], memo["block_number"], memo["block_hash"])
-
-    def reversed_id(self, reversal: Transfer) -> str | None:
-        """See ReorganisationMonitor."""
-        return _reversed_id(reversal)
-
-    async def candidates(self, entry: MinedPayment) -> Collection[str]:
+    async def candidates(self, entry: MinedTransfer) -> Collection[str]:
         """See ReorganisationMonitor. A replacement with higher fees may be mined instead."""
-        memo = _memo(entry.transfer)
-        return {entry.tx_hash, *await self._attempts.hashes((memo["payer"], memo["nonce"]))}
+        facts = entry.transfer.facts
+        return {entry.tx_hash, *await self._attempts.hashes((facts["payer"], facts["nonce"]))}
 
-    async def reverse(self, entry: MinedPayment, canonical_hash: str) -> None:
-        """See ReorganisationMonitor."""
-        memo = _memo(entry.transfer) | {"canonical_hash": canonical_hash}
-        amount = entry.transfer.amount_micros
-        await self._ledger.move(Transfer(f"{REVERSAL}:{entry.id}", REVENUE, REVERSALS, amount, REVERSAL, memo))
-        log.warning("payment reversed", payment=entry.id, amount_micros=amount)
-
-    async def restore(self, entry: MinedPayment, receipt: Receipt, _view: ChainView, _node: ChainClient) -> bool:
+    async def restore(self, entry: MinedTransfer, receipt: Receipt, _view: ChainView, _node: ChainClient) -> bool:
         """Enter a payment again that is mined again."""
         first_id, turn = _turn(entry.id)
-        memo = _memo(entry.transfer) | {
+        memo = entry.transfer.facts | {
             "tx_hash": receipt.tx_hash,
             "block_number": receipt.block_number,
             "block_hash": receipt.block_hash,

@@ -21,7 +21,7 @@ from sqlalchemy import and_, bindparam, delete, exists, or_, select, tuple_, upd
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tollhouse import clock
-from tollhouse.payments.stored_response import RESPONSE_TTL_SECONDS
+from tollhouse.payments.ledger.types import RESPONSE_TTL_SECONDS
 from tollhouse.payments.x402.claims import SettledPayment, settled_payment_from_row
 from tollhouse.payments.x402.headers import decode_payment
 from tollhouse.payments.x402.store import DELIVERED, SETTLED, Key, attempt, payment

@@ -133,6 +133,11 @@ class Payment(Struct, frozen=True):
         """The authorization's nonce: lower-case hex with 0x."""
         return "0x" + self.authorization.nonce.hex()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        """The payer and the nonce, which identify a payment on the chain and in the database."""
+        return self.payer, self.nonce
+
 
 class VerificationFailure(Struct, frozen=True):
     """The payment is invalid. `reason` is the specification's code, `detail` is safe to show.

@@ -26,7 +26,6 @@ from tollhouse.payments.x402.settlement.transactions import (
     PendingPayment,
     TransactionQueue,
     Wallet,
-    payment_keys,
     transaction_hashes,
     typical_payment,
 )
@@ -146,7 +145,7 @@ class BuiltInFacilitator:
         self, payment: Payment, _requirement: Requirement, tx_hash: str, requested_by: str = THIS_SERVER
     ) -> bool:
         """See Settler. Every transaction was recorded before it was broadcast."""
-        return tx_hash in await self._attempts.hashes((payment.payer, payment.nonce), requested_by)
+        return tx_hash in await self._attempts.hashes(payment.key, requested_by)
 
     async def find_outcome(self, payment: Payment, requirement: Requirement, requested_by: str) -> SettlementOutcome:
         """What the chain says of a payment that was requested by that caller. Raises as `settlement_outcome`."""
@@ -183,7 +182,7 @@ class BuiltInFacilitator:
                 else:
                     self._retry(self._unsent(payments))
             except Exception:
-                log.exception("payment submission failed", payments=payment_keys(payments))
+                log.exception("payment submission failed", payments=[one.payment.key for one in payments])
                 self._retry(self._unsent(payments))
 
     async def _wait_until_due(self) -> None:

@@ -175,7 +175,7 @@ class RemoteFacilitator:
 
     async def settle(self, payment: Payment, requirement: Requirement) -> Settled | Failed | Unknown:
         """See Settler. Verifies first: a failure there has certainly moved no money."""
-        key, body = (payment.payer, payment.nonce), request_body(payment, requirement, self._resource_url)
+        key, body = payment.key, request_body(payment, requirement, self._resource_url)
         # Of the scheme `upto`, /verify takes the amount that was signed, and /settle the amount to take.
         signed = msgspec.structs.replace(requirement, amount_micros=payment.authorization.value)
         failed = await self._verify(request_body(payment, signed, self._resource_url))
@@ -208,7 +208,7 @@ class RemoteFacilitator:
         One that cannot repeat a lost reply must name the transaction's sender among its signers, and the transaction
         must be mined after our request.
         """
-        key = payment.payer, payment.nonce
+        key = payment.key
         if tx_hash in await self._attempts.hashes(key):
             return True
         request = await self._attempts.open_request(key)

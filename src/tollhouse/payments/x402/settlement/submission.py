@@ -302,7 +302,7 @@ class Submission:
         may be sent that was not stored.
         """
         attempt = Attempt(self.wallet.sign(self.chain_id, nonce, fees, request), fees, request)
-        carried = [((pending.payment.payer, pending.payment.nonce), pending.requested_by) for pending in payments]
+        carried = [(pending.payment.key, pending.requested_by) for pending in payments]
         async with self.database.writing() as transaction:
             await insert_attempts(transaction, attempt.signed.hash, carried)
             expected_gas = sum(pending.plan.gas for pending in payments)

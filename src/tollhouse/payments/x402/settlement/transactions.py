@@ -256,11 +256,6 @@ def transaction_hashes(slots: Iterable[NonceSlot]) -> list[str]:
     return [tx_hash for slot in slots for tx_hash in slot.hashes]
 
 
-def payment_keys(payments: Sequence[PendingPayment]) -> list[tuple[str, str]]:
-    """Payer and nonce of each payment, for the log."""
-    return [(pending.payment.payer, pending.payment.nonce) for pending in payments]
-
-
 CANCEL_GAS = 21_000
 FIRST_GAS, EACH_GAS = 60_000, 90_000
 """USDC's transfer for an EOA uses at most 65,000 gas, 42,500 in a batch. Unused gas costs nothing."""

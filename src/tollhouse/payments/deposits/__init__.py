@@ -1,1 +1,0 @@
-"""USDC deposits: confirmed on the chain, credited once, and monitored for reorganisations."""
