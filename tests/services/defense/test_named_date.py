@@ -4,9 +4,24 @@ from datetime import date
 
 import pytest
 
-from tollhouse.services.defense.events.classifier import read_date, without_dates
+from tollhouse.services.defense.events.classifier import read_address, read_date, without_dates
 
 TODAY = date(2022, 10, 18)
+
+
+@pytest.mark.parametrize(
+    ("path", "first_day"),
+    [
+        ("news/2022/09/30/raid", date(2022, 9, 30)),
+        ("2021/1/5/raid", date(2021, 1, 5)),
+        ("news/2022/10/14/raid", None),
+        ("news/2022/13/40/raid", None),
+        ("world/2022101/raid", None),
+    ],
+)
+def test_address_dates_an_old_page(path, first_day) -> None:
+    named = read_address(f"https://a.example/{path}", TODAY)
+    assert (named.first_day, named.is_past) == (first_day, first_day is not None)
 
 
 @pytest.mark.parametrize(

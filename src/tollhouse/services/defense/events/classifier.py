@@ -60,6 +60,7 @@ _CALENDAR = re.compile(
     rf"|\b{_MONTH_NAME},? (?:1[0-9]{{3}}|20[0-9]{{2}})\b",
     re.IGNORECASE,
 )
+_ADDRESS_DATE = re.compile(r"/(20[0-9]{2})/([01]?[0-9])/([0-3]?[0-9])/")
 _LASTING = frozenset({"since", "by", "until", "till", "before", "after", "for", "from"})
 # Spans that lead to the past, whatever the report's day. "A year after" counts where it opens the headline.
 _AGO = re.compile(
@@ -110,6 +111,18 @@ def read_date(title: str, reported_on: date) -> NamedDate:
     if named and (named.is_past or not cue):
         return named
     return NamedDate(named.first_day if named else None, cue[0], is_past=True) if cue else _NOTHING
+
+
+def read_address(url: str, reported_on: date) -> NamedDate:
+    """The date in a page's address, as in "/2020/10/31/", if it lies more than RECENT_DAYS before the report's day.
+
+    Such a page is old, whenever the provider came upon it.
+    """
+    match = _ADDRESS_DATE.search(url)
+    day = _day(*map(int, match.groups())) if match else None
+    if match is None or day is None or reported_on - day <= timedelta(RECENT_DAYS):
+        return _NOTHING
+    return NamedDate(day, match[0].strip("/"), is_past=True)
 
 
 def without_dates(title: str) -> str:
@@ -399,7 +412,7 @@ def _classified(report: ClassifierInput, read: list[float], decided: list[float]
         why = f"the title is {known}, so the subject is unknown; left out by default"
         return Classified(probabilities, 0.0, families, why)
     reported_on = report.reported_on or _newest_day(report.rows)
-    named = read_date(report.title, reported_on) if reported_on else None
+    named = _named_date(report, reported_on) if reported_on else None
     # A march on an anniversary takes place today.
     is_past = (
         named is not None
@@ -419,6 +432,12 @@ def _classified(report: ClassifierInput, read: list[float], decided: list[float]
     if is_past and named:
         why += f'; "{named.words}" dates it in the past'
     return msgspec.structs.replace(answer, why=why + _relevance_reason(answer))
+
+
+def _named_date(report: ClassifierInput, reported_on: date) -> NamedDate:
+    named = read_date(report.title, reported_on)
+    address = read_address(report.url, reported_on)
+    return address if address.is_past and not named.is_past else named
 
 
 def _relevance_reason(answer: Classified) -> str:

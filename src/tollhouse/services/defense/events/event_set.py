@@ -213,7 +213,7 @@ def _day(reports: Sequence[Report], classified: Classified) -> tuple[date, str]:
     It is the beginning of the time that the headlines name, if they are about the past.
     """
     if classified.is_retrospective and classified.named_day:
-        return classified.named_day, "the headlines name a time in the past; this is its first day"
+        return classified.named_day, "the headlines or addresses name a time in the past; this is its first day"
     days = Counter(report.day for report in reports)
     day = min(days, key=lambda day: (-days[day], day))
     return day, f"{days[day]} of {len(reports)} reports give this day" if len(reports) > 1 else "the day of the report"

@@ -30,7 +30,7 @@ from tollhouse.services.defense.ingest.export_parser import (
 from tollhouse.services.defense.ingest.url_title import title_from_url
 
 # Stored reports of another version are read again from their kept rows when a server starts.
-VERSION = 4
+VERSION = 5
 
 # GDELT dates "last week", "last month" and "last year" 7, about 30 and about 365 days back.
 PAST_DAYS = 6
