@@ -50,10 +50,21 @@ class Cluster:
             "encryption_key": "5a" * 32,
         }  # fmt: skip
         self.ports = [free_port() for _ in range(SERVERS)]
-        with ThreadPoolExecutor() as starting:
-            self.servers = list(starting.map(self._started, range(SERVERS)))
-        self.workers = [self._working(number) for number in range(WORKERS)]
         self._killed_by: list[list[float]] = [[] for _ in range(WORKERS)]
+        self.servers: list[Server] = []
+        self.workers: list[Program] = []
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        with ThreadPoolExecutor() as starting:
+            started = [starting.submit(self._started, number) for number in range(SERVERS)]
+        self.servers = [server.result() for server in started if server.exception() is None]
+        assert len(self.servers) == SERVERS, started
+        self.workers = [self._working(number) for number in range(WORKERS)]
         for server in self.servers:
             poll(partial(self._has_events, server), 60)
 
