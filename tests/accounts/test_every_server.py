@@ -18,7 +18,7 @@ from tests.payments.x402.signed_payments import PAYER, PRICE, RELAYER, SELLER, a
 from tests.servers.databases import migrated_copy
 from tests.services.tables.books import books, declare
 from tollhouse import app
-from tollhouse.accounts.store import agents_by_wallet
+from tollhouse.accounts.store import agent_by_wallet
 from tollhouse.admission.context import open_context
 from tollhouse.client import Agent
 from tollhouse.config.settings import Settings
@@ -206,7 +206,7 @@ async def test_email_of_a_wallet_needs_the_wallets_signature(tmp_path):
                 open_context(place.settings, answers_calls=False) as context,
                 context.database.reading() as connection,
             ):
-                (row,) = (await agents_by_wallet(connection, [WALLET.address])).values()
+                row = await agent_by_wallet(connection, WALLET.address)
                 assert row.email == email
 
 

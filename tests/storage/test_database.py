@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Column, Integer, MetaData, String, Table, text
 from sqlalchemy.exc import IntegrityError
 
 from tollhouse.config.settings import Settings
@@ -17,6 +17,8 @@ from tollhouse.storage import database as database_module
 from tollhouse.storage.database import open_database
 
 pytestmark = pytest.mark.both_databases
+
+BOX = Table("box", MetaData(), Column("name", String), Column("amount", Integer))
 
 HOLDER = """
 import asyncio, sys
@@ -39,7 +41,7 @@ asyncio.run(main())
 
 WRITER = """
 import asyncio, sys
-from sqlalchemy import text
+from sqlalchemy import Column, Integer, MetaData, String, Table, text
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
 
@@ -116,6 +118,27 @@ async def test_reader_is_not_held_up_by_a_writer_and_sees_nothing_unfinished(dat
             assert await amount(reader) == 0
     async with database.reading() as reader:
         assert await amount(reader) == 7
+
+
+async def amounts(database, *names: str):
+    return {row.name: row.amount for row in await database.rows_where(BOX.c.name, names)}
+
+
+async def test_rows_with_some_values_are_read_beside_a_writer_and_anew_each_time(database):
+    async with database.writing() as writer:
+        await put(writer, 7)
+        async with asyncio.timeout(5):
+            assert await amounts(database, "a", "b") == {"a": 0}
+    assert await amounts(database, "b", "a") == {"a": 7}
+    assert await amounts(database, "b") == {}
+
+
+async def test_rows_with_some_values_come_from_the_pool_where_the_file_is_locked(database, monkeypatch):
+    def is_locked(_column: object, _values: object) -> None:
+        raise sqlite3.OperationalError("database is locked")
+
+    monkeypatch.setattr(database, "_rows_at_once", is_locked)
+    assert await amounts(database, "a") == {"a": 0}
 
 
 async def test_reader_sees_one_moment_to_its_end(database):
@@ -324,3 +347,17 @@ async def test_new_file_that_another_process_is_writing_is_waited_for(tmp_path):
         await asyncio.wait({reading}, timeout=0.1)
         other.execute("COMMIT")
     await reading
+
+
+async def test_rows_read_by_value_hold_no_old_moment(tmp_path):
+    """Else the log of changes would grow, since what was written after that moment would stay in it."""
+    database = open_database(Settings(data_dir=str(tmp_path)))
+    async with database.writing() as connection:
+        await connection.execute(text("CREATE TABLE box (name TEXT PRIMARY KEY, amount INTEGER)"))
+    assert await amounts(database, "a") == {}
+    async with database.writing() as connection:
+        await connection.execute(text("INSERT INTO box VALUES ('a', 7)"))
+    with contextlib.closing(sqlite3.connect(tmp_path / "tollhouse.db")) as other:
+        is_busy, *_ = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert not is_busy
+    await database.close()

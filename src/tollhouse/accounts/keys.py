@@ -262,8 +262,7 @@ class KeyRing:
     async def _holders(self, keys: Sequence[str]) -> dict[str, KeyCaller]:
         begun_at = monotonic()
         hashes = {key_hash(key, self._secret): key for key in keys}
-        async with self._database.reading() as connection:
-            rows = await store.keys_by_hash(connection, hashes)
+        rows = await store.keys_by_hash(self._database, hashes)
         holders = {hashes[digest]: _caller(row) for digest, row in rows.items()}
         for key, holder in holders.items():
             self._cache.put(key, holder, begun_at)

@@ -6,7 +6,7 @@ from typing import Any
 from sqlalchemy import BigInteger, Column, Integer, LargeBinary, String, Table, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from tollhouse.storage.database import metadata
+from tollhouse.storage.database import Database, metadata
 
 api_key = Table(
     "api_key",
@@ -49,10 +49,9 @@ async def insert_key(connection: AsyncConnection, **values: object) -> None:
     await connection.execute(api_key.insert().values(**values))
 
 
-async def keys_by_hash(connection: AsyncConnection, digests: Collection[bytes]) -> dict[bytes, Any]:
+async def keys_by_hash(database: Database, digests: Collection[bytes]) -> dict[bytes, Any]:
     """The rows of the active keys with these hashes, by hash."""
-    query = select(api_key).where(api_key.c.hash.in_(digests), api_key.c.revoked_at.is_(None))
-    return {row.hash: row for row in await connection.execute(query)}
+    return {row.hash: row for row in await database.rows_where(api_key.c.hash, digests) if row.revoked_at is None}
 
 
 # Transactions before the mark have ended. A later one may commit after another with a greater number was read, so the
@@ -114,10 +113,14 @@ async def set_agent_email(connection: AsyncConnection, agent_id: str, email: str
     await connection.execute(update(agent).where(agent.c.id == agent_id).values(email=email))
 
 
-async def agents_by_wallet(connection: AsyncConnection, wallet_addresses: Collection[str]) -> dict[str, Any]:
+async def agents_by_wallet(database: Database, wallet_addresses: Collection[str]) -> dict[str, Any]:
     """The rows of the agents with these checksummed addresses, by address."""
-    query = select(agent).where(agent.c.wallet_address.in_(wallet_addresses))
-    return {row.wallet_address: row for row in await connection.execute(query)}
+    return {row.wallet_address: row for row in await database.rows_where(agent.c.wallet_address, wallet_addresses)}
+
+
+async def agent_by_wallet(connection: AsyncConnection, wallet_address: str) -> Any:
+    """The row of the agent with this checksummed address, or None."""
+    return (await connection.execute(select(agent).where(agent.c.wallet_address == wallet_address))).one_or_none()
 
 
 async def secret_named(connection: AsyncConnection, name: str) -> bytes | None:

@@ -85,7 +85,7 @@ class WalletRegistry:
 
     async def _registered(self, address: Address, label: str | None) -> Agent:
         async with self._database.writing(lock=f"wallet:{address.text}") as connection:
-            row = (await store.agents_by_wallet(connection, [address.text])).get(address.text)
+            row = await store.agent_by_wallet(connection, address.text)
             if row is not None:
                 return _agent(row)
             made = Agent(f"agent_{secrets.token_hex(8)}", address.text, label, clock.iso(clock.now()))
@@ -96,8 +96,7 @@ class WalletRegistry:
 
     async def _agents(self, addresses: Sequence[bytes]) -> dict[bytes, Agent]:
         texts = {checksummed(address): address for address in addresses}
-        async with self._database.reading() as connection:
-            rows = await store.agents_by_wallet(connection, texts)
+        rows = await store.agents_by_wallet(self._database, texts)
         return {texts[text]: self._cache(texts[text], _agent(row)) for text, row in rows.items()}
 
     def _cache(self, address: bytes, agent: Agent) -> Agent:
