@@ -97,6 +97,7 @@ async def test_address_is_fetched_again_and_what_is_served_survives_its_failure(
         )
         loader, catalogue = open_loader(read_declaration(path), database, rules=FetchRules(allow_loopback=True))
         await loader.open()
+        await loader.wait_for_first()
         assert len(catalogue) == 20
         body["text"] = books(21)
         await loader.load()
