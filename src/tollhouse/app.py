@@ -30,6 +30,7 @@ from tollhouse.console.root_routes import mount_front, operator_service
 from tollhouse.console.status import StatusBoard
 from tollhouse.http.endpoint import Endpoint, endpoints_of
 from tollhouse.http.graceful_stop import GracefulStop
+from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.overload import IdleConnections
@@ -149,7 +150,6 @@ async def serving(
 
 
 async def working(settings: Settings) -> None:
-    """Run only the background work, until cancelled."""
     async with open_tracing(settings.otlp_url, __version__), open_context(settings, answers_calls=False) as context:
         await do_background_work(context, [*await _open_services(context), _accounts(context)])
 
@@ -194,7 +194,6 @@ async def _recover_ledger(context: AppContext) -> None:
 
 
 async def _beat(context: AppContext) -> None:
-    """Record that the background work runs."""
     while True:
         await context.incidents.beat("background")
         await asyncio.sleep(BEAT_SECONDS)
@@ -291,7 +290,6 @@ def _accounts(context: AppContext) -> Service:
 
 
 def _with_accounts(service: Service, accounts: Service) -> Service:
-    """The service with the account endpoints among its own."""
     return replace(service, endpoints=[*service.endpoints, *accounts.endpoints], tags={**service.tags, **accounts.tags})
 
 
@@ -317,8 +315,8 @@ def _server(context: AppContext, services: Sequence[Service], accounts: Service,
         router = Router()
         prefixes = [f"/{service.name}" for service in services]
         mounted = [_with_accounts(each, accounts) if each.has_accounts else each for each in services]
-        mcp = partial(_mcp, context, admission)
         calls = InnerCalls(settings, admission, context.statistics.recorder)
+        mcp = partial(_mcp, settings, calls)
         for service, prefix in zip(mounted, prefixes, strict=True):
             _mount(router, context, service, prefix, [mcp(service, tool_routes([(service, prefix)]))])
             agent = agent_pages(settings, calls, [(service, prefix)], prefix)
@@ -366,17 +364,17 @@ def _root_router(
     """A host that serves one service at its root, with the accounts beside it."""
     router, settings, whole = Router(), context.settings, _with_accounts(service, accounts)
     tools = tool_routes([(whole, "")])
-    _mount(router, context, whole, "", [_mcp(context, admission, whole, tools)])
-    front = mount_front(router, board, [whole], [""], None)
     calls = InnerCalls(settings, admission, context.statistics.recorder)
+    _mount(router, context, whole, "", [_mcp(settings, calls, whole, tools)])
+    front = mount_front(router, board, [whole], [""], None)
     pages = [*discovery_pages(settings, [whole], [""]), *directory_pages(context, [(whole, "")], tools)]
     for page in [*pages, *agent_pages(settings, calls, [(whole, "")], "")]:
         router.add(front, page, "")
     return router
 
 
-def _mcp(context: AppContext, admission: Admission, server: Service, tools: Mapping[str, Route]) -> Endpoint:
-    return McpEndpoint(context.settings, admission, server, tools, context.statistics.recorder).endpoint()
+def _mcp(settings: Settings, calls: InnerCalls, server: Service, tools: Mapping[str, Route]) -> Endpoint:
+    return McpEndpoint(calls, OwnHosts(settings), server, tools).endpoint()
 
 
 def _mount(router: Router, context: AppContext, service: Service, prefix: str, pages: Sequence[Endpoint]) -> None:

@@ -97,7 +97,6 @@ class _BodyDecoder:
         return self._inflater is not None and self._inflater.eof
 
     def decode(self, data: bytes) -> Iterator[bytes]:
-        """The pieces of this part of the body."""
         self._received += len(data)
         while data and not self.is_complete:
             piece, data = self._inflate(data) if self._inflater else (data, b"")
@@ -107,7 +106,6 @@ class _BodyDecoder:
             yield piece
 
     def end(self) -> None:
-        """The body has ended."""
         if self._inflater and self._received and not self._inflater.eof:
             raise UpstreamFailure("encoding", f"{self._host} sent a truncated compressed body")
 
@@ -215,16 +213,16 @@ async def within_deadline(url: str, deadline_seconds: float) -> AsyncGenerator[N
         raise UpstreamFailure("network", f"{host_of(url)} cannot be reached: {type(cause).__name__}") from cause
 
 
-def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """Seconds from a Retry-After header (RFC 9110, 10.2.3), a number or a date; None without one."""
-    text = headers.get("retry-after", "").strip()
-    if text.isascii() and text.isdecimal():
+def parse_retry_after(header: str, now: float) -> float | None:
+    """Seconds of a `Retry-After` header, a number or a date (RFC 9110, 10.2.3); None if it is not usable."""
+    text = header.strip()
+    if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
         moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
+        return max(0.0, moment.replace(tzinfo=moment.tzinfo or UTC).timestamp() - now)
+    except (ValueError, IndexError, TypeError, OverflowError):
         return None
-    return max(0.0, (moment.replace(tzinfo=moment.tzinfo or UTC) - clock.now()).total_seconds())
 
 
 ReadBody = Callable[[httpx2.Response], Awaitable[bytes]]
@@ -255,7 +253,7 @@ async def _get_once(client: httpx2.AsyncClient, url: str, headers: dict[str, str
             response.headers.get("last-modified", ""),
             str(response.url),
             response.headers.get("content-type", ""),
-            retry_after_seconds(response.headers),
+            parse_retry_after(response.headers.get("retry-after", ""), clock.seconds()),
         )
 
 
@@ -272,7 +270,6 @@ def _target(response: httpx2.Response) -> str:
 
 
 def host_of(url: str) -> str:
-    """The host to name in a message."""
     try:
         return urlsplit(url).hostname or "the address"
     except ValueError:
@@ -313,9 +310,8 @@ async def fetch_json(  # noqa: PLR0913 - the parts of one request
             if status in {401, 403}:
                 raise UpstreamFailure("denied", f"{host} rejected the operator's credentials ({status})")
             if status != 200:
-                raise UpstreamFailure(
-                    "status", f"{host} responded with status {status}", retry_after_seconds(response.headers)
-                )
+                wait = parse_retry_after(response.headers.get("retry-after", ""), clock.seconds())
+                raise UpstreamFailure("status", f"{host} responded with status {status}", wait)
             body = await read_body(response, CAP_BYTES)
     try:
         return msgspec.json.decode(body, type=body_type, strict=False)

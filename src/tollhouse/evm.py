@@ -166,8 +166,8 @@ class Domain(Struct, frozen=True):
         _check_number("chain id", self.chain_id)
 
 
-class TransferWithAuthorization(Struct, frozen=True):
-    """A transfer that anyone with its signature may execute, once, in a time window.
+class _Authorization(Struct, frozen=True):
+    """What both kinds of transfers say.
 
     `value` is in the token's smallest unit, `valid_after` and `valid_before` are seconds since 1970, addresses are 20
     bytes and the nonce 32. Raises ValueError for other values.
@@ -189,30 +189,24 @@ class TransferWithAuthorization(Struct, frozen=True):
             raise ValueError(f"the nonce must have {NONCE_BYTES} bytes, not {len(self.nonce)}")
 
 
-class PermitTransfer(Struct, frozen=True):
+class TransferWithAuthorization(_Authorization, frozen=True):
+    """A transfer that anyone with its signature may execute, once, in a time window."""
+
+
+class PermitTransfer(_Authorization, frozen=True):
     """A transfer of at most `value` that `spender` may execute once, for the account `facilitator`, in a time window.
 
-    Permit2's `permitWitnessTransferFrom` with the witness of x402's scheme `upto`. Fields have the names of
-    TransferWithAuthorization where they mean the same; `valid_before` is the last second. Raises ValueError.
+    Permit2's `permitWitnessTransferFrom` with the witness of x402's scheme `upto`; `valid_before` is the last second.
     """
 
-    sender: bytes
-    recipient: bytes
-    value: int
-    valid_after: int
-    valid_before: int
-    nonce: bytes
     token: bytes
     spender: bytes
     facilitator: bytes
 
     def __post_init__(self) -> None:
-        for name in ("sender", "recipient", "token", "spender", "facilitator"):
+        super().__post_init__()
+        for name in ("token", "spender", "facilitator"):
             _check_address(name, getattr(self, name))
-        for name in ("value", "valid_after", "valid_before"):
-            _check_number(name, getattr(self, name))
-        if len(self.nonce) != NONCE_BYTES:
-            raise ValueError(f"the nonce must have {NONCE_BYTES} bytes, not {len(self.nonce)}")
 
 
 @lru_cache(maxsize=64)

@@ -111,7 +111,6 @@ class Detached:
         self._span = None if tracer is None else tracer.start_span(name, attributes=attributes)
 
     def end(self, **attributes: Any) -> None:
-        """End the span with more attributes."""
         if self._span is not None:
             self._span.set_attributes(attributes)
             self._span.end()

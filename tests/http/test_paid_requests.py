@@ -22,6 +22,8 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Response
+from tollhouse.http.hosts import OwnHosts
+from tollhouse.http.inner_calls import InnerCalls
 from tollhouse.http.mcp.endpoint import McpEndpoint, tool_routes
 from tollhouse.http.response import compute_etag
 from tollhouse.http.router import Router
@@ -101,7 +103,8 @@ def own_service(settings, gate, endpoints):
     operation = Endpoint("page", "GET", "/page", "A page", endpoints.page, free_then_paid(PRICE),
                          responses={"application/json": {}}, is_tool=True)  # fmt: skip
     service = Service("shop", "Shop", "1", "", [operation], _facts, {})
-    mcp = McpEndpoint(settings, gate, service, tool_routes([(service, "/shop")])).endpoint()
+    calls = InnerCalls(settings, gate, None)
+    mcp = McpEndpoint(calls, OwnHosts(settings), service, tool_routes([(service, "/shop")])).endpoint()
     return replace(service, endpoints=[operation, mcp])
 
 

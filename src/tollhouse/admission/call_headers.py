@@ -13,7 +13,7 @@ from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import Headers
 from tollhouse.http.router import Call
 from tollhouse.http.terms import Terms
-from tollhouse.metering.meter import SECONDS_PER_DAY, Level, Reservation, Verdict, Windows
+from tollhouse.metering.meter import SECONDS_PER_DAY, Reservation, Verdict, Windows
 
 AGENT_HEADERS = (b"x-agent-address", b"x-agent-nonce", b"x-agent-signature")
 
@@ -78,7 +78,11 @@ def usage_headers(plan: str, verdict: Verdict) -> Headers:
     day, sliding = verdict.day, verdict.sliding
     now = clock.seconds()
     level = sliding if day.limit is None else day
-    remaining = [_remaining(window, now) for window in (day, sliding) if window.limit is not None]
+    remaining = [
+        f'"{one.window}";r={one.remaining};t={max(0, ceil(one.resets_at - now))}'
+        for one in (day, sliding)
+        if one.limit is not None
+    ]
     return [
         *_fixed(plan, day.limit, sliding.limit, sliding.window, sliding.seconds),
         (b"x-ratelimit-remaining", b"%d" % (level.remaining or 0)),
@@ -96,10 +100,6 @@ def _fixed(tier: str, per_day: int | None, per_sliding: int | None, sliding: str
         (b"x-ratelimit-limit", str(per_sliding if per_day is None else per_day).encode()),
         (b"ratelimit-policy", policy.encode()),
     ]
-
-
-def _remaining(level: Level, now: float) -> str:
-    return f'"{level.window}";r={level.remaining};t={max(0, ceil(level.resets_at - now))}'
 
 
 def over_limit(plan: str, reservation: Reservation, usage: Headers) -> Problem:

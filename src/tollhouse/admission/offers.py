@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from tollhouse.http.described import DEFINITION_REF, is_json_type, renamed
 from tollhouse.http.endpoint import JSON, Endpoint
 from tollhouse.http.mcp.tools import describe_tool
 from tollhouse.http.openapi import described_path
@@ -13,7 +14,6 @@ from tollhouse.payments.x402.bazaar import BAZAAR, SoldOperation, SoldTool, http
 Json = dict[str, Any]
 Extensions = Mapping[str, tuple[bytes, ...]]
 
-_COMPONENT, _DEFINITION = "#/components/schemas/", "#/$defs/"
 _FORMS = frozenset({"multipart/form-data", "application/x-www-form-urlencoded"})
 
 
@@ -29,10 +29,9 @@ class Offers:
         self._documents[service] = document
 
     def document(self, service: str) -> Json:
-        """The OpenAPI document of a service that was described."""
         return self._documents[service]
 
-    def extensions(self, route: Route, root: str, tool: str = "") -> Extensions:
+    def extensions(self, route: Route, root: str, tool: str) -> Extensions:
         """The extensions of a challenge for a call over HTTP, or of the tool; none for what no document describes.
 
         `root` is the URL of the host's root, which may have a path.
@@ -50,7 +49,7 @@ class Offers:
         operation: Json | None = document.get("paths", {}).get(path, {}).get(endpoint.method.lower())
         if operation is None:
             return {}
-        definitions = _redirected(document["components"].get("schemas", {}))
+        definitions = renamed(document["components"].get("schemas", {}), {}, DEFINITION_REF)
         whole = _resolved(operation, document["components"])
         sold = _sold(endpoint, whole, definitions, f"{mounted_at}{route.prefix}{endpoint.path}")
         if not tool:
@@ -68,14 +67,14 @@ def _sold(endpoint: Endpoint, operation: Json, definitions: Json, path: str) -> 
     empty: tuple[str, Json] = (JSON, {})
     body_type, body = next(iter(content.items()), empty)
     answer_type, answer = _answer(operation.get("responses", {}))
-    is_json = _is_json(answer_type)
+    is_json = is_json_type(answer_type)
     return SoldOperation(
         method=endpoint.method,
         path=path,
         path_parameters=_parameters(operation, "path", definitions),
         query=_parameters(operation, "query", definitions),
         body=_whole(body["schema"], definitions) if "schema" in body else None,
-        body_type="json" if _is_json(body_type) else "form-data" if body_type in _FORMS else "text",
+        body_type="json" if is_json_type(body_type) else "form-data" if body_type in _FORMS else "text",
         output=_whole(answer.get("schema", {}), definitions) if is_json else {"type": "string"},
         output_type="json" if is_json else "text",
         path_example={**_examples(operation, "path"), **_constants(sample.path)},
@@ -119,20 +118,14 @@ def _answer(responses: Json) -> tuple[str, Json]:
     """The media type of the answer of a successful call, JSON if it is offered, and its description."""
     for status in sorted(responses):
         content = responses[status].get("content", {}) if status.startswith("2") else {}
-        for media_type in sorted(content, key=lambda name: not _is_json(name)):
+        for media_type in sorted(content, key=lambda name: not is_json_type(name)):
             return media_type, content[media_type]
     return "", {}
 
 
-def _is_json(media_type: str) -> bool:
-    plain = media_type.partition(";")[0].strip().lower()
-    return plain == JSON or plain.endswith("+json")
-
-
 def _whole(schema: Json, definitions: Json) -> Json:
     """The schema with the definitions that its references need beside it."""
-    whole: Json = _redirected(schema)
-    return {**whole, "$defs": definitions}
+    return {**renamed(schema, {}, DEFINITION_REF), "$defs": definitions}
 
 
 def _resolved(operation: Json, components: Json) -> Json:
@@ -150,12 +143,3 @@ def _component(part: Json, components: Json) -> Json:
     kind, _, name = reference.removeprefix("#/components/").partition("/")
     resolved: Json = components.get(kind, {}).get(name, {})
     return resolved
-
-
-def _redirected(node: Any) -> Any:
-    """A part of a document whose references are to definitions beside it."""
-    if isinstance(node, list):
-        return [_redirected(one) for one in node]
-    if isinstance(node, dict):
-        return {key: _redirected(value) for key, value in node.items()}
-    return node.replace(_COMPONENT, _DEFINITION, 1) if isinstance(node, str) and node.startswith(_COMPONENT) else node

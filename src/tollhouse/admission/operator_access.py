@@ -5,7 +5,6 @@ which only one process can do.
 """
 
 import hmac
-import os
 import re
 import secrets
 from hashlib import sha256
@@ -17,6 +16,7 @@ from tollhouse.errors import Problem
 from tollhouse.http.hosts import OwnHosts
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.terms import OperatorSetting
+from tollhouse.storage.secret_box import make_secret_file, write_secret_file
 
 TOKEN_FILE = "operator-token"  # noqa: S105 - a file's name
 CODES_FOLDER = "operator-logins"
@@ -40,17 +40,7 @@ class OperatorAccess:
         """Make the token if the settings name none and there is none yet; return whether it was made."""
         if self._token or (self._folder / TOKEN_FILE).exists():
             return False
-        self._folder.mkdir(parents=True, exist_ok=True)
-        partial = self._folder / f"{TOKEN_FILE}.{secrets.token_hex(8)}.partial"
-        _write_secret(partial, secrets.token_urlsafe(32))
-        try:
-            # Unlike a rename, this never replaces the token of a process that was first.
-            os.link(partial, self._folder / TOKEN_FILE)
-        except FileExistsError:
-            return False
-        finally:
-            partial.unlink()
-        return True
+        return make_secret_file(self._folder / TOKEN_FILE, secrets.token_urlsafe(32))
 
     @property
     def token(self) -> str:
@@ -111,7 +101,7 @@ class OperatorAccess:
                 file.unlink(missing_ok=True)
         # 96 bits for an hour, and short enough for a line of a terminal.
         code = secrets.token_urlsafe(12)
-        _write_secret(folder / _code_name(code), str(int(clock.seconds()) + CODE_SECONDS))
+        write_secret_file(folder / _code_name(code), str(int(clock.seconds()) + CODE_SECONDS))
         return f"{root or operator_root(self._settings)}/operator/login?code={code}"
 
     def use_code(self, code: str) -> bool:
@@ -158,9 +148,3 @@ def _expiry(file: Path) -> float:
         return float(file.read_text("ascii"))
     except (FileNotFoundError, ValueError):
         return 0.0
-
-
-def _write_secret(file: Path, text: str) -> None:
-    """Write a new file that only its owner can read."""
-    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
-        opened.write(text)

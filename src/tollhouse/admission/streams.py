@@ -14,10 +14,6 @@ async def _nothing() -> None:
     """Nothing is due."""
 
 
-def _not_noticed() -> None:
-    """No one waits for pieces."""
-
-
 class MeteredStream:
     """A stream that pays for itself: `whole` is called before its end is sent, `broken` when it breaks before.
 
@@ -31,7 +27,7 @@ class MeteredStream:
         *,
         whole: Work = _nothing,
         broken: Work = _nothing,
-        on_piece: Callable[[], object] = _not_noticed,
+        on_piece: Callable[[], object] = lambda: None,
     ) -> None:
         assert answer.stream is not None, "only streams are metered"
         self._pieces: ByteStream = answer.stream

@@ -78,7 +78,7 @@ def restore(
         raise ValueError(f"a server or a command is using {home}: stop it first")
     if not force and home.is_dir() and any(home.iterdir()):
         raise ValueError(f"{home} is not empty. --force moves the existing files into a subfolder and deletes nothing")
-    aside = home / f"replaced-{_stamp()}"
+    aside = home / f"replaced-{clock.iso(clock.now()).translate({ord('-'): None, ord(':'): None})}"
     files = {databases.get(name, home / name): folder / name for name in contents.files}
     replace_files(files, {*databases.values(), home / COUNTS_FILE, *files}, aside)
     replaced = str(aside) if aside.exists() else None
@@ -94,11 +94,7 @@ def _on_sqlite(common: CommonOptions) -> Settings:
 
 def _database_files(settings: Settings) -> dict[str, Path]:
     """The file of each database, by its name in a backup."""
-    main = Path(database_url(settings).database or "")
-    return {
-        MAIN_FILE: main,
-        LEDGER_FILE: ledger_file(settings),
-    }
+    return {MAIN_FILE: Path(database_url(settings).database or ""), LEDGER_FILE: ledger_file(settings)}
 
 
 def _fill(target: Path, settings: Settings) -> Contents:
@@ -145,7 +141,3 @@ def _verified_contents(folder: Path) -> Contents:
 def _sha256(file: Path) -> str:
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def _stamp() -> str:
-    return clock.iso(clock.now()).replace("-", "").replace(":", "")

@@ -1,7 +1,7 @@
 """`tollhouse ledger`: verify the ledger and list its entries."""
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Literal
 
 import msgspec
@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from tollhouse import clock
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines, seconds_of
 from tollhouse.config.settings import SettingError
 from tollhouse.csv_text import write_rows
 from tollhouse.payments.x402.claims import SettledPayment
@@ -72,7 +72,7 @@ def receipts(
             for payment in await x402.receipts(clock.seconds(), limit):
                 write(payment)
             return
-        async for payment in x402.export(_seconds(since), clock.seconds() if until is None else _seconds(until)):
+        async for payment in x402.export(seconds_of(since), clock.seconds() if until is None else seconds_of(until)):
             write(payment)
 
     common.run(command)
@@ -86,7 +86,3 @@ def _write_csv(payment: SettledPayment) -> None:
 
 def _write(rows: bytes) -> None:
     sys.stdout.buffer.write(rows)
-
-
-def _seconds(moment: datetime) -> float:
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

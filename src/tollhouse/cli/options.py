@@ -4,6 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -41,6 +42,11 @@ class CommonOptions:
 
 
 DEFAULTS = CommonOptions()
+
+
+def seconds_of(moment: datetime) -> float:
+    """Seconds since 1970 of a time, in UTC where it names no zone."""
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def print_json(value: Any) -> None:

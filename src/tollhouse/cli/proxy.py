@@ -1,7 +1,6 @@
 """`tollhouse proxy`: declare a toll in front of an HTTP API, and serve it."""
 
 import os
-import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,7 @@ from cyclopts import Parameter
 
 from tollhouse.catalogue.importers.feed import is_address
 from tollhouse.cli.local_payments import start_local_chain
-from tollhouse.cli.options import DEFAULTS, CommonOptions
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_progress
 from tollhouse.cli.serve import address_of, run_server
 from tollhouse.config.declaration import service_fault
 from tollhouse.money import MICROS_PER_USD, usd
@@ -90,8 +89,8 @@ def proxy(
 def _local_chain(declaration: ProxyDeclaration, root: str) -> dict[str, object]:
     settings = start_local_chain()
     call = example_call(endpoints_of_routes(declaration, not_offered, is_at_root=True)) or "/…"
-    _say(f"  tollhouse pay '{root}{call}'")
-    _say("")
+    print_progress(f"  tollhouse pay '{root}{call}'")
+    print_progress("")
     return settings
 
 
@@ -99,7 +98,7 @@ def _base(upstream: str, document: OpenApiDocument | None) -> str:
     """The URL below which the paths of the document are."""
     base = "" if urlsplit(upstream).path.strip("/") or document is None else document.server_path
     if base:
-        _say(f"The paths of the document are below {base}, as its `servers` say.")
+        print_progress(f"The paths of the document are below {base}, as its `servers` say.")
     return f"{upstream.rstrip('/')}{base}"
 
 
@@ -113,9 +112,9 @@ def _document(upstream: str, openapi: str) -> tuple[OpenApiDocument | None, byte
         reason = error if isinstance(error, OpenApiError) else _plain_reason(error)
         if openapi:
             raise ValueError(f"--openapi {openapi}: {reason}") from None
-        _say(f"No OpenAPI document at {tried} ({reason}): every path is served. --openapi names one.")
+        print_progress(f"No OpenAPI document at {tried} ({reason}): every path is served. --openapi names one.")
         return None, b""
-    _say(f"Read {len(document.operations)} operations of {tried}.")
+    print_progress(f"Read {len(document.operations)} operations of {tried}.")
     return document, raw
 
 
@@ -142,23 +141,25 @@ def _write(files: dict[Path, bytes], *, is_forced: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path in differing:
             path.write_bytes(text)
-            _say(f"Wrote {os.path.relpath(path)}")
+            print_progress(f"Wrote {os.path.relpath(path)}")
 
 
 def _show(declaration: ProxyDeclaration) -> None:
     """The declaration, and the routes it makes."""
-    _say("")
+    print_progress("")
     for line in declaration.path.read_text("utf-8").splitlines():
-        _say(f"  {line}")
-    _say("")
+        print_progress(f"  {line}")
+    print_progress("")
     routes = [route for route in routes_of(declaration, is_at_root=True) if route.rule.offered]
     for route in routes[:MAX_ROUTES_SHOWN]:
-        _say(f"  {route.method:6} {route.template.replace('{rest:path}', '…')}: {_access(declaration, route)}")
+        print_progress(
+            f"  {route.method:6} {route.template.replace('{rest:path}', '…')}: {_access(declaration, route)}"
+        )
     if len(routes) > MAX_ROUTES_SHOWN:
-        _say(f"  and {len(routes) - MAX_ROUTES_SHOWN} more")
+        print_progress(f"  and {len(routes) - MAX_ROUTES_SHOWN} more")
     for hidden in hidden_operations(declaration, is_at_root=True):
-        _say(f"  {hidden.method:6} {hidden.path}: not served, the path is this server's own")
-    _say("")
+        print_progress(f"  {hidden.method:6} {hidden.path}: not served, the path is this server's own")
+    print_progress("")
 
 
 def _access(declaration: ProxyDeclaration, route: ProxyRoute) -> str:
@@ -174,7 +175,3 @@ def _access(declaration: ProxyDeclaration, route: ProxyRoute) -> str:
         case "anyone":
             free = declaration.head.free_per_day
             return f"{free:,} free calls a day, then {cost}" if free else f"{cost} a call"
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr)

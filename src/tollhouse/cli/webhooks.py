@@ -1,13 +1,13 @@
 """`tollhouse webhooks`: manage webhook endpoints and their deliveries."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from cyclopts import App, Parameter
 
 from tollhouse.admission.context import AppContext
-from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines
+from tollhouse.cli.options import DEFAULTS, CommonOptions, print_json, print_lines, seconds_of
 from tollhouse.services import offered
 from tollhouse.webhooks.store import State
 from tollhouse.webhooks.subscriptions import Endpoint, NewSecret
@@ -130,7 +130,8 @@ def replay(
         async with context.database.writing() as transaction:
             if endpoint is None:
                 return await context.webhooks.deliveries.replay(transaction, str(delivery_id))
-            replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, _seconds(since))
+            begun_at = 0.0 if since is None else seconds_of(since)
+            replayed = await context.webhooks.deliveries.replay_parked(transaction, endpoint, begun_at)
             return {"endpoint": endpoint, "replayed": replayed}
 
     print_json(common.run(command))
@@ -142,9 +143,3 @@ def _with_secret(made: NewSecret) -> dict[str, Any]:
 
 def _split(types: str | None) -> list[str]:
     return [name.strip() for name in (types or "").split(",") if name.strip()]
-
-
-def _seconds(moment: datetime | None) -> float:
-    if moment is None:
-        return 0.0
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -69,7 +69,6 @@ def from_environment(environment: Mapping[str, str], declared: Mapping[str, Decl
 
 
 def has_display() -> bool:
-    """Whether a browser window can open here."""
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 

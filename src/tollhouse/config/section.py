@@ -81,6 +81,5 @@ def requirement(annotation: Any) -> str:
 
 
 def known(values: Mapping[str, Any], section: type[Section]) -> dict[str, Any]:
-    """Those of the values that belong to this section."""
     names = {one.name for one in fields(section)}  # type: ignore[arg-type]  # each section is a dataclass
     return {name: value for name, value in values.items() if name in names}

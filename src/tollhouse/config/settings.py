@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from decimal import Decimal
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Annotated, Literal, TypeVar, get_args
+from typing import Annotated, Literal, TypeVar, cast, get_args
 
 import msgspec
 from msgspec import Meta
@@ -225,18 +225,6 @@ class WebhookSettings(Section):
     webhook_retention_days: PositiveInt = setting(30, "Days until events and the record of deliveries are deleted")
 
 
-SECTIONS: tuple[type[Section], ...] = (
-    ServerSettings,
-    StorageSettings,
-    AccountSettings,
-    PaymentSettings,
-    X402Settings,
-    StripeSettings,
-    ModelSettings,
-    WebhookSettings,
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Settings(
     ServerSettings,
@@ -280,3 +268,6 @@ class Settings(
     def trusted_networks(self) -> list[IPv4Network | IPv6Network]:
         """The networks whose `X-Forwarded-For` is trusted."""
         return [ip_network(part.strip(), strict=False) for part in self.trusted_proxies.split(",") if part.strip()]
+
+
+SECTIONS = cast("tuple[type[Section], ...]", Settings.__bases__)

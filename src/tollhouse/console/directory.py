@@ -55,8 +55,8 @@ def directory_pages(context: AppContext, mounted: Mounted, tools: Mapping[str, R
 
     `tools` are those of the host's `/mcp`. The services were described to `context.offers`.
     """
-    as_json = lazy(lambda: msgspec.json.encode(host_document(context, mounted)), JSON, cache_control=CACHED)
-    as_yaml = lazy(lambda: as_yaml_text(host_document(context, mounted)), YAML, cache_control=CACHED)
+    as_json = lazy(lambda: msgspec.json.encode(host_document(context, mounted)), JSON, CACHED)
+    as_yaml = lazy(lambda: as_yaml_text(host_document(context, mounted)), YAML, CACHED)
     started = clock.iso(clock.now())
     settings = context.settings
 

@@ -37,14 +37,13 @@ _HOST = re.compile(r"[A-Za-z0-9.\[\]:-]{1,255}")
 def discovery_pages(settings: Settings, services: Sequence[Service], prefixes: Sequence[str]) -> list[Endpoint]:
     """The documents about `services`, each mounted under its prefix."""
     root = settings.link_root
-    bases = [f"{root}{prefix}" for prefix in prefixes]
-    described = list(zip(services, bases, strict=True))
-    made = {
-        "/llms.txt": (_llms(root, described), TEXT),
-        "/.well-known/api-catalog": (_catalog(root, described), LINKSET),
-    }
-    fixed = [_page(path, body, media_type) for path, (body, media_type) in made.items()]
-    return [*fixed, _security(settings)]
+    described = [(service, f"{root}{prefix}") for service, prefix in zip(services, prefixes, strict=True)]
+    linked = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),)
+    return [
+        _page("/llms.txt", _llms(root, described), TEXT),
+        _page("/.well-known/api-catalog", _catalog(root, described), LINKSET, linked),
+        _security(settings),
+    ]
 
 
 def crawler_pages(settings: Settings, paths: Sequence[str]) -> list[Endpoint]:
@@ -138,8 +137,7 @@ def _contact(settings: Settings, request: Request[None, None]) -> str:
     return f"mailto:security@{host if has_name else 'localhost'}"
 
 
-def _page(path: str, body: bytes, media_type: str) -> Endpoint:
-    headers = ((b"link", b'</.well-known/api-catalog>; rel="api-catalog"'),) if media_type == LINKSET else ()
+def _page(path: str, body: bytes, media_type: str, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Endpoint:
     response = Response(body, media_type, compute_etag(body), headers, cache_control=CACHED)
     return page_endpoint(path, serve(response), media_type)
 

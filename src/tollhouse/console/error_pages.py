@@ -48,7 +48,6 @@ class ErrorPages:
         self._paths = [path for path in paths if not path.startswith(("/console/", "/operator"))]
 
     def render(self, problem: Problem, request: HttpRequest, route: Route | None) -> Response:
-        """The page of a problem, with its status and headers."""
         title = _TITLES.get(problem.code, problem.title)
         page = self._shell.page("", f"{title} · Tollhouse", self._main(problem, title, request, route))
         return replace(
@@ -115,9 +114,5 @@ def _described(problem: Problem, request: HttpRequest, route: Route | None) -> s
     """What happened, as HTML."""
     if route is None and problem.code == "not-found":
         return f"There is no page at <code>{html.escape(request.path[:LONGEST_PATH])}</code>."
-    return _coded(problem.detail)
-
-
-def _coded(text: str) -> str:
-    """Text as HTML, where pairs of backticks enclose code."""
-    return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(text))
+    # Pairs of backticks enclose code.
+    return re.sub("`([^`]*)`", r"<code>\1</code>", html.escape(problem.detail))

@@ -188,7 +188,7 @@ class Guide:
 
     def _text(self, name: str) -> RenderedText:
         if name not in self._texts:
-            text = _render_page(name)
+            text = render(read_page(name), resolve_links_of(name))
             is_own = name in _contents().own_server
             self._texts[name] = text if is_own else RenderedText(self._addressed(text.body), text.headings)
         return self._texts[name]
@@ -356,10 +356,6 @@ class Guide:
         ]
         references = [(reference_path(service), service.name) for service in self._services.values()]
         return [*groups[:2], ("API reference", references), *groups[2:]]
-
-
-def _render_page(name: str) -> RenderedText:
-    return render(read_page(name), resolve_links_of(name))
 
 
 @cache

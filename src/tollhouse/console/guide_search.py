@@ -32,7 +32,6 @@ class Section(Struct, frozen=True):
 
 
 def sections_of(title: str, path: str, rendered: RenderedText) -> list[Section]:
-    """The sections of a rendered page."""
     names: dict[str, Heading] = {heading.anchor: heading for heading in rendered.headings}
     body = _MARKUP.sub("", rendered.body)
     starts = [match for match in _HEADING.finditer(body) if match[1] in names]
@@ -71,7 +70,11 @@ class GuideIndex:
             hits = searcher.search(Query.boolean_query([(occur, query) for query in queries]), limit).hits
             if hits:
                 places = [int(searcher.doc(address)["place"][0]) for _, address in hits]
-                return [self._result(self._sections[place], words) for place in places], occur == Occur.Must
+                sections = [self._sections[place] for place in places]
+                results = [
+                    GuideResult(one.page, one.heading, one.address, excerpt(one.text, words)) for one in sections
+                ]
+                return results, occur == Occur.Must
         return [], True
 
     def _word(self, word: str, *, is_last: bool) -> Query:
@@ -83,9 +86,6 @@ class GuideIndex:
                 for field, weight in _WEIGHTS.items()
             ]
         return Query.boolean_query([(Occur.Should, part) for part in parts])
-
-    def _result(self, section: Section, words: Sequence[str]) -> GuideResult:
-        return GuideResult(section.page, section.heading, section.address, excerpt(section.text, words))
 
 
 def excerpt(text: str, words: Sequence[str]) -> list[Excerpt]:

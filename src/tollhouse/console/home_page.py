@@ -8,7 +8,7 @@ from msgspec import Struct
 from tollhouse.accounts.plans import MINIMUM_DEPOSIT_MICROS, Plan, open_plans
 from tollhouse.config.settings import Settings
 from tollhouse.console.page_shell import HERE, PageShell, fill_template
-from tollhouse.console.pages import free_per_day, needs_key, page_texts, terms_per_request
+from tollhouse.console.pages import needs_key, page_texts, terms_per_request
 from tollhouse.http.endpoint import Response
 from tollhouse.http.pages import FrontPageEntry
 from tollhouse.http.service import Service
@@ -39,15 +39,16 @@ def home_page(settings: Settings, services: Sequence[Service], shell: PageShell)
     ordered = sorted(sections.values(), key=lambda one: not one.first[1].is_lead)
     pieces = [one for one in ordered if one.first[1].file]
     leads = [one for one in pieces if one.first[1].is_lead]
-    cards = [each for one in ordered if not one.first[1].file for each in one.members]
-    scripts = ["front.css", *(name for one in pieces for name in _files(one.first[1], shell)), "front.js"]
+    cards = "".join(_card(*each, settings, shell) for one in ordered if not one.first[1].file for each in one.members)
+    files = [(entry.file, entry.scripts) for one in pieces for entry in [one.first[1]]]
+    scripts = ["front.css", *(name for file, own in files if file for name in shell.files.names(file, own)), "front.js"]
     facts = {service.name: entry.facts for one in pieces for service, entry in one.members if entry.facts is not None}
     main = (
         "".join(_piece(one, settings, shell) for one in leads)
         + _heading(is_led=bool(leads))
         + "".join(_piece(one, settings, shell) for one in pieces if one not in leads)
         + (
-            f'<section class="services" aria-label="Services">{_cards(cards, settings, shell)}</section>'
+            f'<section class="services" aria-label="Services"><div class="cards">{cards}</div></section>'
             if cards
             else ""
         )
@@ -55,10 +56,6 @@ def home_page(settings: Settings, services: Sequence[Service], shell: PageShell)
         + _prices(settings, ordered, shell)
     )
     return shell.page("/", "Tollhouse", main, scripts=list(dict.fromkeys(scripts)), facts=facts)
-
-
-def _files(entry: FrontPageEntry, shell: PageShell) -> list[str]:
-    return shell.files.names(entry.file, entry.scripts) if entry.file else []
 
 
 def _piece(section: _Section, settings: Settings, shell: PageShell) -> str:
@@ -85,10 +82,6 @@ def _heading(*, is_led: bool) -> str:
         f'<header class="hero"><{size}>Data feeds and catalogues, paid per call</h1><p class="dim">Read these pages '
         "without an account. Programs call the same data with a key, from a wallet, or pay per request.</p></header>"
     )
-
-
-def _cards(members: Sequence[tuple[Service, FrontPageEntry]], settings: Settings, shell: PageShell) -> str:
-    return f'<div class="cards">{"".join(_card(*one, settings, shell) for one in members)}</div>'
 
 
 def _card(service: Service, entry: FrontPageEntry, settings: Settings, shell: PageShell) -> str:
@@ -142,7 +135,7 @@ def _price_row(section: _Section, settings: Settings, shell: PageShell) -> str:
 
 
 def _free(terms: Terms, settings: Settings) -> str:
-    free = free_per_day(terms, settings)
+    free = terms.free_requests(settings.free_per_ip_per_day)
     return f"{free:,} requests a day" if free else "None"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +23,7 @@ from tollhouse.console.operator_revenue import (
 from tollhouse.console.operator_traffic import CallsQuery, TrafficQuery, calls, traffic
 from tollhouse.console.page_shell import HERE, PageShell, fill_template
 from tollhouse.errors import Problem
-from tollhouse.http.endpoint import Endpoint, Request, Response
+from tollhouse.http.endpoint import Endpoint, Handler, Request, Response
 from tollhouse.http.response import fresh_json
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE, OPERATOR, Terms
@@ -180,12 +181,12 @@ def operator_endpoints(context: AppContext, services: Sequence[Service], shell: 
         _endpoint("GET", "/operator/api/session", handlers.session, terms=FREE),
         _endpoint("POST", "/operator/api/session", handlers.open_session),
         _endpoint("DELETE", "/operator/api/session", handlers.end_session),
-        _endpoint("GET", "/operator/api/traffic", handlers.traffic, TrafficQuery),
-        _endpoint("GET", "/operator/api/calls", handlers.calls, CallsQuery),
-        _endpoint("GET", "/operator/api/revenue", handlers.revenue),
-        _endpoint("GET", "/operator/api/transfers", handlers.transfers, TransfersQuery),
+        _endpoint("GET", "/operator/api/traffic", _reads(partial(traffic, context)), TrafficQuery),
+        _endpoint("GET", "/operator/api/calls", _reads(partial(calls, context)), CallsQuery),
+        _endpoint("GET", "/operator/api/revenue", _reads(lambda _: revenue(context))),
+        _endpoint("GET", "/operator/api/transfers", _reads(partial(transfers, context)), TransfersQuery),
         _endpoint("GET", "/operator/api/statement", handlers.statement, StatementQuery),
-        _endpoint("GET", "/operator/api/audit", handlers.audit),
+        _endpoint("GET", "/operator/api/audit", _reads(lambda _: verify(context))),
         _endpoint("GET", "/operator/api/deliveries", handlers.deliveries, DeliveriesQuery),
         _endpoint("POST", "/operator/api/deliveries/{id}/replay", handlers.replay),
         _endpoint("POST", "/operator/api/endpoints/{id}/replay", handlers.replay_parked),
@@ -249,18 +250,6 @@ class OperatorEndpoints:
         families = await business_families(self._context, self._services)
         return Response(exposition(self._context.statistics.recorder, families), METRICS, cache_control="no-store")
 
-    async def traffic(self, request: Request[TrafficQuery, None]) -> Response:
-        return fresh_json(await traffic(self._context, request.query))
-
-    async def calls(self, request: Request[CallsQuery, None]) -> Response:
-        return fresh_json(await calls(self._context, request.query))
-
-    async def revenue(self, _request: Request[Any, Any]) -> Response:
-        return fresh_json(await revenue(self._context))
-
-    async def transfers(self, request: Request[TransfersQuery, None]) -> Response:
-        return fresh_json(await transfers(self._context, request.query))
-
     async def statement(self, request: Request[StatementQuery, None]) -> Response:
         name = f"tollhouse-{request.query.since}-{request.query.until}.csv"
         return Response(
@@ -270,9 +259,6 @@ class OperatorEndpoints:
             cache_control="no-store",
             stream=statement(self._context, request.query),
         )
-
-    async def audit(self, _request: Request[Any, Any]) -> Response:
-        return fresh_json(await verify(self._context))
 
     async def chain(self, _request: Request[Any, Any]) -> Response:
         context = self._context
@@ -309,10 +295,19 @@ class OperatorEndpoints:
         return fresh_json({"services": healths, "sources": states})
 
 
+def _reads(read: Callable[[Any], Awaitable[Struct]]) -> Handler:
+    """A handler that answers with what is read for the query."""
+
+    async def handle(request: Request[Any, Any]) -> Response:
+        return fresh_json(await read(request.query))
+
+    return handle
+
+
 def _endpoint(
     method: Any,
     path: str,
-    handler: Callable[[Request[Any, Any]], Awaitable[Response]],
+    handler: Handler,
     query: type[Struct] | None = None,
     terms: Terms = OPERATOR,
 ) -> Endpoint:

@@ -158,7 +158,6 @@ async def revenue_points(ledger: Ledger, since: int, until: int, width: int) -> 
 
 
 async def revenue(context: AppContext) -> Revenue:
-    """The money as it stands."""
     ledger, now = context.ledger, clock.seconds()
     states = {name: await ledger.account(name) for name in _ACCOUNTS}
     total, per_request = states[REVENUE].total_in_micros, states[X402].total_out_micros
@@ -201,7 +200,6 @@ async def verify(context: AppContext) -> LedgerReport:
 
 
 async def transfers(context: AppContext, query: TransfersQuery) -> TransferList:
-    """The newest transfers."""
     newest = await context.ledger.recent(query.limit, query.account)
     return TransferList(len(newest), [_entry(transfer) for transfer in newest])
 

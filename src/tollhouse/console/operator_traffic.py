@@ -117,7 +117,6 @@ class Traffic(Struct, frozen=True):
 
 
 async def traffic(context: AppContext, query: TrafficQuery) -> Traffic:
-    """The figures of a window."""
     await context.statistics.flush()
     window = WINDOWS[query.window]
     now = clock.seconds()

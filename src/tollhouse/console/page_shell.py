@@ -50,8 +50,6 @@ _VENDORED = (
 
 
 class Link(Struct, frozen=True):
-    """An entry of the navigation."""
-
     path: str
     text: str
 

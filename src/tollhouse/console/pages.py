@@ -33,7 +33,8 @@ def build_page_shell(settings: Settings, services: Sequence[Service], prefixes: 
     entries = [entry for service in services if (entry := service.front_page)]
     # The main page of each service, then the others.
     main, others = [one.pages[:1] for one in services], [one.pages[1:] for one in services]
-    links = dict.fromkeys(_link(page) for pages in (*main, *others) for page in pages)
+    shown = [page.group or page for pages in (*main, *others) for page in pages]
+    links = dict.fromkeys(Link(one.path, one.label) for one in shown)
     mounted = dict(zip((service.name for service in services), prefixes, strict=True))
     calls = [(one, call) for one in services if one.front_page for call in one.front_page.example_calls]
     keyed_call = next((f"{mounted[one.name]}{call}" for one, call in calls if needs_key(one, call)), "")
@@ -109,14 +110,10 @@ def terms_per_request(service: Service) -> Terms | None:
     return next((one.terms for one in service.endpoints if one.terms.price and one.terms.opens_to == "anyone"), None)
 
 
-def free_per_day(terms: Terms, settings: Settings) -> int:
-    """The free allowance of an endpoint that is paid per request."""
-    return terms.free_per_day if terms.allowance else settings.free_per_ip_per_day
-
-
 def describe_price(terms: Terms, settings: Settings) -> str:
     """The free allowance of an endpoint that is paid per request, and the price beyond it, in words."""
-    free, price = free_per_day(terms, settings), terms.price.text.replace("USD", "USDC") if terms.price else "free"
+    free = terms.free_requests(settings.free_per_ip_per_day)
+    price = terms.price.text.replace("USD", "USDC") if terms.price else "free"
     return f"{free:,} free requests a day, then {price} each" if free else f"{price} a request"
 
 
@@ -175,10 +172,6 @@ def page_query(pages: Sequence[Page | FrontPageEntry]) -> type[Struct] | None:
     ]  # fmt: skip
     unique = list({field[0]: field for field in fields}.values())
     return msgspec.defstruct("PageQuery", unique, frozen=True) if unique else None
-
-
-def _link(page: Page) -> Link:
-    return Link(page.group.path, page.group.label) if page.group else Link(page.path, page.label)
 
 
 def _endpoint(page: Page, response: Response) -> Endpoint:

@@ -42,9 +42,6 @@ def mount_front(
     settings = context.settings
     shell = build_page_shell(settings, services, prefixes)
 
-    async def status() -> dict[str, Any]:
-        return {"status": "ok"}
-
     endpoints = [
         _index(settings, services, shell),
         *console_pages(settings, services, shell),
@@ -56,7 +53,7 @@ def mount_front(
         ),
         *([] if settings.operator_listen else operator_endpoints(context, services, shell)),
     ]
-    front = Service("front", "Tollhouse", __version__, GUIDANCE, endpoints, status, {"type": "object"})
+    front = Service("front", "Tollhouse", __version__, GUIDANCE, endpoints)
     router.mount(front, "")
     for service, prefix in zip(services, prefixes, strict=True):
         if prefix:
@@ -91,12 +88,8 @@ def operator_service(context: AppContext, services: Sequence[Service]) -> Servic
     shell = PageShell({}, "", (Link("/operator", "Operator"),), (), (), (), PageFiles([]), root_path="")
     endpoints = operator_endpoints(context, services, shell)
     root = [replace(each, id="page /", path="/") for each in endpoints if each.path == "/operator"]
-
-    async def status() -> dict[str, Any]:
-        return {"status": "ok"}
-
     endpoints += [*root, *shell.files.endpoints()]
-    return Service("operator", "Tollhouse: operator", __version__, "", endpoints, status, {"type": "object"})
+    return Service("operator", "Tollhouse: operator", __version__, "", endpoints)
 
 
 def _index(settings: Settings, services: Sequence[Service], shell: PageShell) -> Endpoint:

@@ -27,10 +27,6 @@ START_SECONDS = 60.0
 STOP_SECONDS = 20.0
 
 
-class DemoError(OperatorError):
-    """The environment could not start; the message is one line."""
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """A running environment. `agent` is a funded wallet, `root` the server's URL; `applications` have tolls on it."""
@@ -59,7 +55,7 @@ class Environment:
 
 @asynccontextmanager
 async def start_environment(folder: Path, port: int) -> AsyncIterator[Environment]:
-    """Run the chain and the server. Raises DemoError, NodeNotInstalled."""
+    """Run the chain and the server. Raises OperatorError, NodeNotInstalled."""
     root = f"http://127.0.0.1:{port or free_port()}"
     services = folder / "services"
     async with LocalChain.start() as chain, run_applications(folder / "applications", services) as applications:
@@ -122,4 +118,4 @@ async def _until_healthy(root: str, ended: asyncio.Event, folder: Path) -> None:
             except httpx2.TransportError:
                 pass
             await asyncio.sleep(0.1)
-    raise DemoError(f"the server stopped during startup. Its log: {folder / 'server.log'}")
+    raise OperatorError(f"the server stopped during startup. Its log: {folder / 'server.log'}")

@@ -19,14 +19,12 @@ class Printer:
         self._console = console
 
     def chapter(self, title: str, summary: str = "") -> None:
-        """Start a chapter, with a sentence about it."""
         self._console.print()
         self._console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
         if summary:
             self._console.print(Text(summary, style="italic dim"))
 
     def say(self, text: str) -> None:
-        """Print a sentence."""
         self._console.print(Text(text))
 
     def call(self, response: httpx2.Response, *results: str, path: str = "") -> None:
@@ -43,7 +41,6 @@ class Printer:
             self.result(result)
 
     def result(self, text: str) -> None:
-        """Print one result."""
         self._console.print(Padding(Text(text), (0, 0, 0, 6), expand=False))
 
     def table(self, rows: list[tuple[str, str]]) -> None:

@@ -45,7 +45,6 @@ class Receiver(Struct, frozen=True):
 
 @asynccontextmanager
 async def run_receiver() -> AsyncIterator[Receiver]:
-    """Run a receiver on loopback."""
     deliveries: asyncio.Queue[Delivery] = asyncio.Queue()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -90,7 +89,6 @@ async def free_services(environment: Environment, printer: Printer) -> None:
 
 
 async def api_key(environment: Environment, printer: Printer) -> None:
-    """A free API key."""
     printer.chapter("2  A free API key", "100 requests a day on the defense feeds.")
     made = await environment.post("/defense/api/keys/create", {"email": EMAIL, "label": "the tour"})
     key = made.json()["api_key"]
@@ -172,7 +170,6 @@ async def wallet_credit(environment: Environment, printer: Printer) -> None:
 
 
 async def mcp(environment: Environment, printer: Printer) -> None:
-    """The same wallet over MCP."""
     printer.chapter("5  The same over MCP", "The protocol of agent frameworks, with the same limits and prices.")
     call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "getDefenseBrief", "arguments": {}}}
     unpaid = await environment.post("/defense/mcp", call)
@@ -244,7 +241,6 @@ MARKS = {True: "✓", False: "✗"}
 
 
 async def ledger_report(environment: Environment, printer: Printer) -> None:
-    """The ledger's report, compared with the chain."""
     printer.chapter("8  The ledger", "What `tollhouse ledger show` and `tollhouse ledger verify` say.")
     async with open_context(environment.settings, answers_calls=False) as context:
         transfers = [*reversed(await context.ledger.recent(TRANSFERS))]
@@ -277,14 +273,12 @@ CHAPTERS: tuple[Chapter, ...] = (
 
 
 async def run_tour(environment: Environment, printer: Printer) -> None:
-    """Run every chapter in turn."""
     printer.say(f"A server of recorded data at {environment.root}, an Ethereum node at {environment.chain.url}.")
     for chapter in CHAPTERS:
         await chapter(environment, printer)
 
 
 async def addresses(environment: Environment) -> list[tuple[str, str]]:
-    """Where to continue, and with what."""
     return [
         ("console", f"{environment.root}/"),
         ("event board", f"{environment.root}/board"),

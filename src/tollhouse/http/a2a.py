@@ -80,12 +80,10 @@ class A2aEndpoint:
         self._words = {skill.id: set(_words(_text_of(skill))) for skill in skills}
 
     def endpoint(self) -> Endpoint:
-        """The endpoint, to be mounted with the service's own."""
         return Endpoint("a2a", "POST", "/a2a", "Agent2Agent protocol", self.handle, FREE, takes_bytes=True,
                         responses={"application/json": {}}, is_described=False)  # fmt: skip
 
     async def handle(self, rpc_request: Request[None, bytes]) -> Response:
-        """Answer one message."""
         return await respond(rpc_request, self._hosts, self._result, bad_request=200)
 
     async def _result(self, message: Message, request: HttpRequest) -> tuple[Json, Admitted | None]:

@@ -8,7 +8,7 @@ Json = dict[str, Any]
 
 JSON = "application/json"
 SCHEMA_REF = "#/components/schemas/"
-_DEFINITION_REF = "#/$defs/"
+DEFINITION_REF = "#/$defs/"
 _MAX_DEPTH = 8
 
 _FORMATS = {
@@ -54,8 +54,8 @@ def schema_of(part: Mapping[str, Any]) -> Json:
 def self_contained(schema: Json, schemas: Mapping[str, Json]) -> Json:
     """The schema with the components it refers to in `$defs`."""
     names = list(reached(schema, schemas))
-    whole = renamed(schema, {}, _DEFINITION_REF)
-    definitions = {name: renamed(schemas[name], {}, _DEFINITION_REF) for name in names}
+    whole = renamed(schema, {}, DEFINITION_REF)
+    definitions = {name: renamed(schemas[name], {}, DEFINITION_REF) for name in names}
     return {**whole, "$defs": {**whole.get("$defs", {}), **definitions}} if definitions else whole
 
 
@@ -131,10 +131,14 @@ def _number(schema: Json) -> Any:
 
 def _json_media(content: Mapping[str, Any]) -> Json | None:
     for media_type, media in content.items():
-        plain = media_type.partition(";")[0].strip().lower()
-        if plain == JSON or plain.endswith("+json") or plain == "*/*":
+        if is_json_type(media_type) or media_type.partition(";")[0].strip() == "*/*":
             return dict(media)
     return None
+
+
+def is_json_type(media_type: str) -> bool:
+    plain = media_type.partition(";")[0].strip().lower()
+    return plain == JSON or plain.endswith("+json")
 
 
 def reached(node: Any, schemas: Mapping[str, Json]) -> dict[str, None]:

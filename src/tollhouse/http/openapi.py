@@ -42,13 +42,15 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
     for operation in operations:
         described = _operation(operation, components, problems)
         paths.setdefault(described_path(operation), {})[operation.method.lower()] = described
+    # Only an absolute address may stand in a description.
+    site = {"url": f"{base_url.rstrip('/')}/docs"} if base_url.startswith("http") else {}
     document: Json = {
         "openapi": "3.1.0",
         "info": {
             "title": service.title,
             "version": service.version,
             "description": service.description,
-            "contact": {"name": "The operator of this server", **_site(base_url)},
+            "contact": {"name": "The operator of this server", **site},
             **({"license": {"name": service.licence}} if service.licence else {}),
         },
         "servers": [{"url": base_url}],
@@ -71,11 +73,6 @@ def description(service: Service, base_url: str, plans: Sequence[Json] = ()) -> 
 def described_path(operation: Endpoint) -> str:
     """The path of an endpoint as OpenAPI writes it."""
     return operation.path.replace(":path}", "}")
-
-
-def _site(base_url: str) -> Json:
-    """The contact's page. Only an absolute address may stand in a description."""
-    return {"url": f"{base_url.rstrip('/')}/docs"} if base_url.startswith("http") else {}
 
 
 def _components(operations: list[Endpoint]) -> Components:
@@ -325,7 +322,7 @@ def merge_described(document: Json, operations: Sequence[Endpoint], service: Ser
     names = {name: f"{prefix}{name}" for name in service.schemas if name in components["schemas"]}
     for operation in operations:
         if operation.passes_through:
-            item = document["paths"][operation.path.replace(":path}", "}")]
+            item = document["paths"][described_path(operation)]
             method = operation.method.lower()
             without_own = _as_passed_on(item[method])
             theirs = operation.described

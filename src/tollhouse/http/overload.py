@@ -54,7 +54,6 @@ class IdleConnections:
         self._in_flight.add(peer)
 
     def end(self, peer: Peer) -> None:
-        """The request was answered."""
         self._in_flight.discard(peer)
         self._used.add(peer)
 
@@ -275,7 +274,6 @@ class QueueOfThreads:
         return known, now
 
     def end(self, known: _Operation, begun: float) -> None:
-        """The request is handled, whatever came of it."""
         known.in_progress -= 1
         self._in_progress -= 1
         known.seconds += _SMOOTHING * (perf_counter() - begun - known.seconds)
@@ -307,7 +305,6 @@ def is_shed(path: str) -> bool:
 
 
 def overloaded() -> Problem:
-    """The problem of a request that is refused."""
     return Problem(
         "overloaded",
         f"The server has more requests than it can answer. This one cost nothing. Retry after {RETRY_AFTER_SECONDS} s.",

@@ -26,10 +26,10 @@ def with_paid_paths(service: Service) -> Service:
     if any(one.path.endswith(":path}") for one in paid):
         taken = own | {(one.method, one.path) for one in paid}
         paid += [
-            twin
+            replace(twin, handler=_refuse, terms=FREE, passes_through=False)
             for one in service.endpoints
             if one.passes_through
-            for twin in map(_unsold, (_at(one, X402_PATH, is_described=False), _at(one, SIWX_PATH, is_described=False)))
+            for twin in (_at(one, X402_PATH, is_described=False), _at(one, SIWX_PATH, is_described=False))
             if (twin.method, twin.path) not in taken
         ]
     return replace(service, endpoints=[*service.endpoints, *paid])
@@ -43,10 +43,6 @@ def _paid(operation: Endpoint) -> list[Endpoint]:
     x402 = _at(operation, X402_PATH, is_described=operation.is_described and terms.opens_to == "key")
     siwx = _at(operation, SIWX_PATH, is_described=False)
     return [siwx] if terms.opens_to == "payer" else [x402, siwx]
-
-
-def _unsold(operation: Endpoint) -> Endpoint:
-    return replace(operation, handler=_refuse, terms=FREE, passes_through=False)
 
 
 async def _refuse(_request: Request[Any, Any]) -> Response:

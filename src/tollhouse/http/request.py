@@ -70,7 +70,8 @@ class HttpRequest:
         self.headers = headers
         self.headers_bytes = size
         given = headers.get(b"x-request-id")
-        self.id: str = given if given and _REQUEST_ID.fullmatch(given) else _new_id()
+        # An id for logs. It grants nothing, so it may be guessable and is cheap to make.
+        self.id: str = given if given and _REQUEST_ID.fullmatch(given) else f"{getrandbits(64):016x}"
 
     def header(self, name: bytes) -> str:
         """The header's value, empty when it was not sent."""
@@ -103,13 +104,11 @@ class HttpRequest:
             self._disconnected.set_result(None)
 
     def call_on_disconnect(self, callback: Callable[[], object]) -> None:
-        """Call it when the client disconnects."""
         self.watch_disconnect()
         assert self._disconnected is not None
         self._disconnected.add_done_callback(lambda _: callback())
 
     async def wait_for_disconnect(self) -> None:
-        """Wait until the client disconnects."""
         self.watch_disconnect()
         assert self._disconnected is not None
         await asyncio.shield(self._disconnected)
@@ -130,11 +129,6 @@ class HttpRequest:
             disconnected.set_result(None)
 
 
-def _new_id() -> str:
-    """An id for logs. It grants nothing, so it may be guessable and is cheap to make."""
-    return f"{getrandbits(64):016x}"
-
-
 def split_path(scope: Scope) -> tuple[str, str]:
     """The path at which the application is mounted, empty at the root, and the decoded path below it.
 
@@ -144,13 +138,13 @@ def split_path(scope: Scope) -> tuple[str, str]:
     whole = decode_path(raw.decode("latin-1").partition("?")[0]) if raw else path
     if not root and whole == path:
         return "", whole
-    below, given = _below(root, whole), _below(root, path).rstrip("/")
-    mount = below.rstrip("/").removesuffix(given)
-    is_mount = mount and mount + given == below.rstrip("/") and "//" not in mount and "%2f" not in below.lower()
-    return (root + mount, below[len(mount) :] or "/") if is_mount else (root, below)
+    rest, given = below(root, whole), below(root, path).rstrip("/")
+    mount = rest.rstrip("/").removesuffix(given)
+    is_mount = mount and mount + given == rest.rstrip("/") and "//" not in mount and "%2f" not in rest.lower()
+    return (root + mount, rest[len(mount) :] or "/") if is_mount else (root, rest)
 
 
-def _below(root: str, path: str) -> str:
+def below(root: str, path: str) -> str:
     """The path without the root, where it begins with it."""
     return path[len(root) :] or "/" if path == root or path.startswith(f"{root}/") else path
 
@@ -276,7 +270,6 @@ async def _collected(request: HttpRequest, limit_bytes: int) -> bytes:
 
 
 def too_large(limit_bytes: int) -> Problem:
-    """A 413 for a body beyond the limit."""
     return Problem(
         "payload-too-large",
         f"The body may have at most {limit_bytes} bytes.",

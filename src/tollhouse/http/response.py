@@ -100,7 +100,6 @@ PROBLEM_SCHEMA: dict[str, Any] = {
 
 
 def render_problem(problem: Problem, request_id: str) -> Response:
-    """The response for a problem, with the problem's headers."""
     members = {
         "type": f"/problems/{problem.code}",
         "title": problem.title,
@@ -120,7 +119,6 @@ def render_problem(problem: Problem, request_id: str) -> Response:
 
 
 def problem_headers(problem: Problem) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers of the problem, encoded."""
     return tuple((name.lower().encode(), value.encode("latin-1", "replace")) for name, value in problem.headers.items())
 
 

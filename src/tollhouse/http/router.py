@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from tollhouse import tracing
 from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem, missing_credentials
@@ -355,11 +353,9 @@ class Call:
                 result = await endpoint.handler(parsed)
         else:
             result = await endpoint.handler(parsed)
-        return result if isinstance(result, Response) else _encoded(result, endpoint)
-
-
-def _encoded(result: Struct, endpoint: Endpoint) -> Response:
-    return json_response(result) if endpoint.method == "GET" else fresh_json(result)
+        if isinstance(result, Response):
+            return result
+        return json_response(result) if endpoint.method == "GET" else fresh_json(result)
 
 
 @dataclass(frozen=True, slots=True)

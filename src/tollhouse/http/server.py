@@ -304,7 +304,6 @@ class Application:
             _IN_FLIGHT.set_function(lambda: self._in_flight)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI 3."""
         if scope["type"] == "http":
             await self.handle(scope, receive, send)
         elif scope["type"] == "lifespan":
@@ -395,7 +394,6 @@ class Application:
             started.set_exception(error)
 
     async def _drain(self) -> None:
-        """Wait for the requests in flight."""
         self._idle.clear()
         if self._in_flight:
             log.info("waiting for requests in flight", count=self._in_flight)

@@ -34,6 +34,11 @@ Health = Callable[[], Awaitable[Struct | dict[str, Any]]]
 Work = Callable[[], Awaitable[None]]
 
 
+async def well() -> dict[str, Any]:
+    """The health of a service that has nothing to say about it."""
+    return {"status": "ok"}
+
+
 class AnsweringOperation(Struct, frozen=True):
     """The operation of a service that answers a message in words, for agents that talk (A2A).
 
@@ -68,8 +73,8 @@ class Service:
     version: str
     description: str
     endpoints: Sequence[Endpoint]
-    health: Health
-    health_schema: type[Struct] | dict[str, Any]
+    health: Health = well
+    health_schema: type[Struct] | dict[str, Any] = field(default_factory=lambda: {"type": "object"})
     leader_tasks: Sequence[Work] = ()
     per_process_tasks: Sequence[Work] = ()
     components: Components | None = None

@@ -32,7 +32,7 @@ def serve_document(document: dict[str, Any]) -> tuple[Handler, Handler]:
     """Handlers that return an OpenAPI document as JSON and as YAML."""
     as_json = serve(json_response(document, "public, max-age=300"))
     # Writing YAML takes longer than the rest of start-up.
-    return as_json, lazy(partial(as_yaml_text, document), YAML, cache_control="public, max-age=300")
+    return as_json, lazy(partial(as_yaml_text, document), YAML, "public, max-age=300")
 
 
 def about(service: Service) -> list[Endpoint]:
@@ -55,14 +55,12 @@ def about(service: Service) -> list[Endpoint]:
 
 
 def as_yaml_text(document: dict[str, Any]) -> bytes:
-    """The document as YAML, in UTF-8."""
     import yaml
 
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True).encode()
 
 
 def serve(response: Response) -> Handler:
-    """A handler that always returns this response."""
 
     async def handle(_request: Request[Any, Any]) -> Response:
         return response
@@ -76,22 +74,19 @@ def page_endpoint(path: str, handler: Handler, media_type: str) -> Endpoint:
     return Endpoint(f"page {path}", "GET", path, path, handler, FREE, responses=responses, is_described=False)
 
 
-def file_operation(path: str, file: Path, media_type: str, headers: Sequence[tuple[bytes, bytes]] = ()) -> Endpoint:
+def file_operation(path: str, file: Path, media_type: str) -> Endpoint:
     """An endpoint outside the description that serves one file of the package."""
-    handler = lazy(file.read_bytes, media_type, tuple(headers), cache_control="public, max-age=3600")
-    return page_endpoint(path, handler, media_type)
+    return page_endpoint(path, lazy(file.read_bytes, media_type, "public, max-age=3600"), media_type)
 
 
-def lazy(
-    make: Callable[[], bytes], media_type: str, headers: tuple[tuple[bytes, bytes], ...] = (), *, cache_control: str
-) -> Handler:
+def lazy(make: Callable[[], bytes], media_type: str, cache_control: str) -> Handler:
     """A handler whose response is built on its first request."""
     built: list[Response] = []
 
     async def serve(_request: Request[Any, Any]) -> Response:
         if not built:
             body = await asyncio.to_thread(make)
-            built.append(Response(body, media_type, compute_etag(body), headers, cache_control=cache_control))
+            built.append(Response(body, media_type, compute_etag(body), cache_control=cache_control))
         return built[0]
 
     return serve

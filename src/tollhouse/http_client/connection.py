@@ -90,13 +90,11 @@ class Exchange:
         return self._size > READ_AHEAD_BYTES
 
     def complete(self) -> None:
-        """The answer has arrived."""
         self._is_complete = True
         self._connection = None
         self._wake()
 
     def fail(self, failure: BaseException) -> None:
-        """There will be no more of the answer."""
         self._connection = None
         if not self.head.done():
             self.head.set_exception(failure)
@@ -160,7 +158,6 @@ class Connection(asyncio.Protocol):
             self._end(RequestFailed("cut", "the connection was closed here"))
 
     def resume_reading(self) -> None:
-        """Read on."""
         if not self._is_reading:
             self._is_reading = True
             self._transport.resume_reading()
@@ -192,20 +189,16 @@ class Connection(asyncio.Protocol):
     # What asyncio calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         # uvloop's is of another class.
         self._transport = cast("asyncio.Transport", transport)
 
     def pause_writing(self) -> None:
-        """See asyncio.Protocol."""
         self._can_write = asyncio.Event()
 
     def resume_writing(self) -> None:
-        """See asyncio.Protocol."""
         self._let_write()
 
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         if self._exchange is None:
             # Nothing is due: what comes unasked must not become the answer to the next request.
             self.close()
@@ -230,7 +223,6 @@ class Connection(asyncio.Protocol):
         return self._exchange is not None and not self._exchange.status
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self.is_closed = True
         self._on_closed(self)
         self._let_write()

@@ -80,7 +80,6 @@ class ConnectionPool:
         return await (await self._connect(origin)).send(head, body, framing)
 
     async def close(self) -> None:
-        """Close every connection."""
         if self._reaping is not None:
             self._reaping.cancel()
         for connection in list(self._open):
@@ -131,7 +130,6 @@ class ConnectionPool:
         return None
 
     def _put(self, origin: Origin, connection: Connection) -> None:
-        """Take a connection back."""
         if self._idle_number >= self._most_idle:
             connection.close()
             return

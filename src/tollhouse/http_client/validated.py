@@ -52,7 +52,6 @@ class ValidatedClient:
         return await self._pool.send(origin, head, body, framing, may_repeat=may_repeat)
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._pool.close()
 
 
@@ -73,7 +72,6 @@ class ValidatedTransport(httpx2.AsyncBaseTransport):
         return httpx2.Response(exchange.status, headers=exchange.headers, stream=_Body(exchange))
 
     async def aclose(self) -> None:
-        """Close every connection."""
         await self._client.close()
 
 

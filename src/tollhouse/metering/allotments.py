@@ -81,7 +81,6 @@ class _Allotment:
             tally.advance(self.since, GIVEN_BACK_SECONDS)
 
     def give_back(self, tally: Tally) -> None:
-        """Release what is left."""
         if not self.is_used_up:
             release(tally, self.windows, self.since, clock.seconds(), self.remaining_requests, self.remaining)
 
@@ -101,7 +100,6 @@ class AllotmentMeter(CounterMeter):
         self._giving_back: asyncio.Task[None] | None = None
 
     async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
-        """See Meter."""
         now = clock.seconds()
         own = self._allotments.get(subject)
         if own is not None and own.has(requests, windows, now):
@@ -115,18 +113,15 @@ class AllotmentMeter(CounterMeter):
         return Reservation(subject, windows, now, verdict, requests=requests)
 
     async def release(self, reservation: Reservation) -> Verdict:
-        """See Meter."""
         own, now = self._allotments.get(reservation.subject), clock.seconds()
         if own is not None and own.holds(reservation.at) and own.has(0, reservation.windows, now):
             return own.use(-1, -reservation.requests)
         return self._without_unused(reservation.subject, await super().release(reservation))
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
-        """See Meter."""
         return self._without_unused(subject, await super().peek(subject, windows))
 
     async def close(self) -> None:
-        """See Meter."""
         if self._timer:
             self._timer.cancel()
         if self._giving_back:

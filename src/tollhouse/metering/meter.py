@@ -240,23 +240,19 @@ class CounterMeter:
         self._counters = counters
 
     async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
-        """See Meter."""
         now = clock.seconds()
         verdict = await self._counters.change(subject, lambda tally: reserve(tally, windows, now, requests))
         return Reservation(subject, windows, now, verdict, requests=requests)
 
     async def release(self, reservation: Reservation) -> Verdict:
-        """See Meter."""
         subject, windows, at = reservation.subject, reservation.windows, reservation.at
         requests = reservation.requests
         now = clock.seconds()
         return await self._counters.change(subject, lambda tally: release(tally, windows, at, now, requests))
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
-        """See Meter."""
         now = clock.seconds()
         return await self._counters.change(subject, lambda tally: peek(tally, windows, now))
 
     async def close(self) -> None:
-        """See Meter."""
         await self._counters.close()

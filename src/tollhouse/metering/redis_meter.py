@@ -188,7 +188,6 @@ def tally_key(subject: str) -> bytes:
 
 
 def epoch_key(group: int) -> bytes:
-    """The key of a group's epoch."""
     return b"th:{%x}epoch" % group
 
 
@@ -203,8 +202,6 @@ Counts = Mapping[str, tuple[int, int]]
 
 
 class RedisMeter:
-    """See Meter. Without `stored` the day's counts are lost with Redis."""
-
     def __init__(self, url: str, stored: StoredCounts | None = None) -> None:
         self._redis = RedisClient(url)
         self._count_script = self._redis.script(COUNT)
@@ -222,18 +219,15 @@ class RedisMeter:
         self._must_check = True
 
     async def reserve(self, subject: str, windows: Windows, requests: int = 1) -> Reservation:
-        """See Meter."""
         now = clock.seconds()
         verdict = await self._run("reserve", subject, windows, repr(now), repr(now), requests)
         return Reservation(subject, windows, now, verdict, requests=requests)
 
     async def release(self, reservation: Reservation) -> Verdict:
-        """See Meter."""
         subject, windows, requests = reservation.subject, reservation.windows, reservation.requests
         return await self._run("release", subject, windows, repr(clock.seconds()), repr(reservation.at), requests)
 
     async def peek(self, subject: str, windows: Windows) -> Verdict:
-        """See Meter."""
         now = repr(clock.seconds())
         return await self._run("peek", subject, windows, now, now, 1)
 

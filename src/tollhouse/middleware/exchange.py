@@ -142,7 +142,7 @@ class Application:
         """Its answer: whole where it is short, else with its stream. Raises what the application raises."""
         received = request.over_http
         exchange = Exchange(self._app, _app_scope(request, received), received)
-        stream = AnswerStream(exchange, self._rules, _nothing, _cut)
+        stream = AnswerStream(exchange, self._rules, lambda: None, _cut)
         try:
             status, headers = await exchange.head
             fields = dict(headers)
@@ -180,10 +180,6 @@ def _app_scope(request: Request[Any, Any], received: HttpRequest) -> Scope:
     extensions = {name: one for name, one in (scope.get("extensions") or {}).items() if name not in _NOT_EXTENDED}
     state = {**(scope.get("state") or {}), "tollhouse": call}
     return {**scope, "headers": headers, "extensions": extensions, "state": state, "tollhouse": call}
-
-
-def _nothing() -> None:
-    pass
 
 
 def _cut(_failure: RequestFailed) -> Problem:

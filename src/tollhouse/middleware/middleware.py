@@ -52,7 +52,6 @@ class Lifespan:
         self._answers: asyncio.Queue[Message] = asyncio.Queue()
 
     async def run(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer the messages of the server."""
         await receive()
         try:
             await self._server.__aenter__()
@@ -177,7 +176,6 @@ class TollMiddleware:
         self._is_described = not openapi
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI 3."""
         if scope["type"] == "lifespan":
             await Lifespan(self._app, self._server).run(scope, receive, send)
         elif scope["type"] != "http":

@@ -11,7 +11,7 @@ import msgspec
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Example
 from tollhouse.http.host_openapi import with_renamed_references
-from tollhouse.http.openapi import description
+from tollhouse.http.openapi import described_path, description
 from tollhouse.http.request import Receive, Scope, Send
 from tollhouse.http.service import Service
 from tollhouse.logs import logger
@@ -83,7 +83,7 @@ async def _no_body() -> Any:
 
 def with_operation(document: Json, endpoint: Endpoint) -> Json:
     """The document with a tolled operation, which is added if it is not there."""
-    path, method = endpoint.path.replace(":path}", "}"), endpoint.method.lower()
+    path, method = described_path(endpoint), endpoint.method.lower()
     paths = document.get("paths", {})
     if method in paths.get(path, {}):
         return document
@@ -106,10 +106,7 @@ def priced(document: Json, endpoint_of: EndpointOf) -> Json:
     if not tolled:
         return document
 
-    async def health() -> Json:
-        return {}
-
-    service = Service("toll", "toll", "1", "", list(tolled.values()), health, {"type": "object"})
+    service = Service("toll", "toll", "1", "", list(tolled.values()))
     ours = _renamed(description(service, "/"), document.get("components") or {})
     paths = {path: dict(item) if isinstance(item, dict) else item for path, item in document["paths"].items()}
     for path, method in tolled:
@@ -136,11 +133,8 @@ def _tolled(document: Json, endpoint_of: EndpointOf) -> Iterator[tuple[str, str,
                 endpoint = _first(path, method.upper(), endpoint_of)
                 if endpoint is not None:
                     name = str(operation.get("operationId") or f"{method} {path}")
-                    yield path, method, replace(endpoint, id=name, path=path, sample=Example(path=_examples(path)))
-
-
-def _examples(path: str) -> dict[str, str]:
-    return {parameter[0][1:-1]: "example" for parameter in _PARAMETER.finditer(path)}
+                    sample = {one[0][1:-1]: "example" for one in _PARAMETER.finditer(path)}
+                    yield path, method, replace(endpoint, id=name, path=path, sample=Example(path=sample))
 
 
 def _first(path: str, method: str, endpoint_of: EndpointOf) -> Endpoint | None:
@@ -169,7 +163,9 @@ def _merged(theirs: Json, ours: Json) -> Json:
 def _renamed(ours: Json, theirs: Mapping[str, Any]) -> Json:
     """Our document with another name for each component whose name is theirs for something else."""
     names = {
-        kind: {name: f"Tollhouse{name}" for name, one in members.items() if _is_other(theirs, kind, name, one)}
+        kind: {
+            name: f"Tollhouse{name}" for name, one in members.items() if (theirs.get(kind) or {}).get(name, one) != one
+        }
         for kind, members in ours["components"].items()
     }
     components = {
@@ -184,7 +180,3 @@ def _renamed(ours: Json, theirs: Mapping[str, Any]) -> Json:
             ]
     renamed: Json = with_renamed_references({**ours, "components": components}, names)
     return renamed
-
-
-def _is_other(theirs: Mapping[str, Any], kind: str, name: str, ours: Any) -> bool:
-    return bool((theirs.get(kind) or {}).get(name, ours) != ours)

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from tollhouse.errors import Problem
 from tollhouse.http.paid_paths import SIWX_PATH, X402_PATH
-from tollhouse.http.request import Scope
+from tollhouse.http.request import Scope, below
 from tollhouse.middleware.toll import MARK, Toll
 
 LONGEST_ID = 120
@@ -41,7 +41,6 @@ class TolledRoute:
 
     @property
     def parameters(self) -> list[str]:
-        """The names of the parameters of its path."""
         return [parameter[1] for parameter in _PARAMETER.finditer(self.path)]
 
     @property
@@ -64,7 +63,6 @@ class Rule:
         self._loosely = re.compile(_pattern(_loose(self.path)), re.IGNORECASE).fullmatch
 
     def covers(self, method: str, path: str) -> bool:
-        """Whether this is a route of the method and path."""
         return self._has(method) and self._exactly(path) is not None
 
     def nearly_covers(self, method: str, path: str) -> bool:
@@ -76,7 +74,6 @@ class Rule:
 
 
 def _pattern(template: str) -> str:
-    """The regular expression of a template."""
     text, position = "", 0
     for parameter in _PARAMETER.finditer(template):
         text += re.escape(template[position : parameter.start()]) + (".*" if parameter[2] else "[^/]+")
@@ -132,9 +129,7 @@ class Routes:
 
 def local_path(scope: Scope) -> str:
     """The decoded path below the one at which the application is mounted, as frameworks match it."""
-    path: str = scope["path"]
-    root: str = scope.get("root_path", "").rstrip("/")
-    return path[len(root) :] or "/" if root and (path == root or path.startswith(f"{root}/")) else path
+    return below(scope.get("root_path", "").rstrip("/"), scope["path"])
 
 
 def _without_prefix(scope: Scope, prefix: str) -> Scope:

@@ -44,7 +44,6 @@ class Latencies(Struct):
         self.buckets = self.buckets or [0] * (len(BOUNDS) + 1)
 
     def add(self, other: "Latencies") -> None:
-        """Add another's calls."""
         self.count += other.count
         self.seconds += other.seconds
         self.buckets = [mine + theirs for mine, theirs in zip(self.buckets, other.buckets, strict=True)]
@@ -75,7 +74,6 @@ class CallerUse(Struct):
     charged_micros: int = 0
 
     def add(self, other: "CallerUse") -> None:
-        """Add another's calls."""
         self.requests += other.requests
         self.refused += other.refused
         self.failed += other.failed
@@ -158,7 +156,6 @@ class Recorder:
         return len(self._answered if status < FIRST_ERROR else self._refused) < MOST_RECENT
 
     def keep(self, call: RecordedCall) -> None:
-        """Keep a call for the live log."""
         (self._answered if call.status < FIRST_ERROR else self._refused).append(call)
 
     def count(self, key: Key, seconds: float, ended: float) -> None:

@@ -120,12 +120,10 @@ class Point(Struct):
 
     @property
     def requests(self) -> int:
-        """The number of calls."""
         return self.latencies.count
 
 
 def point_row(step: int, dimension: str, point: Point) -> dict[str, Any]:
-    """The row of a point."""
     latencies = point.latencies
     values = {"step": step, "at": point.at, "dimension": dimension, "label": point.label}
     counts = {"requests": latencies.count, "refused": point.refused, "failed": point.failed}
@@ -133,7 +131,6 @@ def point_row(step: int, dimension: str, point: Point) -> dict[str, Any]:
 
 
 async def add_points(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
-    """Add to the series."""
     if not rows:
         return
     keys = [column.name for column in series.primary_key]
@@ -188,9 +185,7 @@ async def points(  # noqa: PLR0913 - what to read, and how to group it
     at = ((series.c.at / literal_column(str(width))) * literal_column(str(width))).label("period")
     if connection.dialect.name == "sqlite":
         at = (series.c.at - series.c.at % literal_column(str(width))).label("period")
-    query = _sums(at, series.c.label).where(
-        series.c.step == step, series.c.at >= since, series.c.at < until, series.c.dimension == dimension
-    )
+    query = _sums(at, step, since, until, dimension)
     if label:
         query = query.where(series.c.label == label)
     rows = await connection.execute(query.group_by("period", series.c.label).order_by("period", series.c.label))
@@ -199,16 +194,17 @@ async def points(  # noqa: PLR0913 - what to read, and how to group it
 
 async def totals(connection: AsyncConnection, step: int, since: int, until: int, dimension: str) -> list[Point]:
     """The sum of each label of a dimension, most calls first."""
-    query = _sums(literal_column("0").label("period"), series.c.label).where(
-        series.c.step == step, series.c.at >= since, series.c.at < until, series.c.dimension == dimension
-    )
+    query = _sums(literal_column("0").label("period"), step, since, until, dimension)
     query = query.group_by(series.c.label).order_by(func.sum(series.c.requests).desc(), series.c.label)
     return [_point(row) for row in await connection.execute(query)]
 
 
-def _sums(at: Any, label: Any) -> Any:
-    summed = [series.c.requests, series.c.refused, series.c.failed, *(series.c[name] for name in _BUCKETS)]
-    return select(at, label, func.sum(series.c.seconds).label("seconds"), *(func.sum(c).label(c.name) for c in summed))
+def _sums(at: Any, step: int, since: int, until: int, dimension: str) -> Any:
+    summed = [series.c[name] for name in ("seconds", "requests", "refused", "failed", *_BUCKETS)]
+    query = select(at, series.c.label, *(func.sum(column).label(column.name) for column in summed))
+    return query.where(
+        series.c.step == step, series.c.at >= since, series.c.at < until, series.c.dimension == dimension
+    )
 
 
 def _point(row: Any) -> Point:
@@ -240,7 +236,6 @@ async def usage_of(connection: AsyncConnection, subject: str, since: int) -> lis
 
 
 async def insert_recent(transaction: Transaction, rows: Sequence[dict[str, Any]]) -> None:
-    """Store calls for the live log."""
     if rows:
         await transaction.execute(recent.insert(), list(rows))
 

@@ -108,7 +108,6 @@ class Incidents:
             return await _select(connection, lasted, limit)
 
     async def beat(self, name: str) -> None:
-        """Record that a kind of work runs now."""
         async with self._database.writing() as transaction:
             await upsert(transaction, heartbeats, [{"name": name, "at": clock.seconds()}])
 

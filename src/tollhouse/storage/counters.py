@@ -79,7 +79,6 @@ class Counters(Protocol):
 
 
 def uncountable() -> Problem:
-    """The problem of a call that cannot be counted."""
     return Problem(
         "storage-unavailable", "Usage cannot be counted right now. Try again shortly.", retry_after_seconds=1
     )
@@ -89,7 +88,6 @@ class NoCounters:
     """For a process that handles no requests and so counts none."""
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Counters."""
         raise AssertionError(f"{subject} was counted by {rule} in a process that handles no requests")
 
     async def close(self) -> None:

@@ -102,7 +102,6 @@ class FileCounters:
         self._is_disk_full = False
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Counters."""
         try:
             if not self._is_shared:
                 return rule(self._unwritten.get(subject) or self._load(subject))

@@ -85,7 +85,6 @@ class PostgresCounters:
         self._forgotten_before = 0
 
     async def change(self, subject: str, rule: Callable[[Tally], Result]) -> Result:
-        """See Counters."""
         change = _Change(rule, asyncio.get_running_loop().create_future())
         self._waiting.setdefault(subject, []).append(change)
         if self._working is None:
@@ -130,7 +129,8 @@ class PostgresCounters:
                 tally = self._known[subject].tally()
                 results[subject] = [change.rule(tally) for change in changes]
                 is_empty = self._known[subject] is _NO_ROW and not tally.used and not tally.buckets
-                rows[subject] = _NO_ROW if is_empty else _row(tally)
+                packed = tally.packed_sliding() if tally.buckets else b""
+                rows[subject] = _NO_ROW if is_empty else _Row(tally.day, tally.used, packed)
             changed = {subject: row for subject, row in rows.items() if row != self._known[subject]}
             done = await self._write(connection, changed)
             # A row that is read and stays as it is needs no write; one of an earlier statement may be out of date.
@@ -207,7 +207,3 @@ class StoredCounts:
         while deleted == FORGOTTEN_AT_ONCE:
             async with self._database.writing() as connection:
                 deleted = (await connection.execute(_FORGET, {"day": day, "count": FORGOTTEN_AT_ONCE})).rowcount
-
-
-def _row(tally: Tally) -> _Row:
-    return _Row(tally.day, tally.used, tally.packed_sliding() if tally.buckets else b"")

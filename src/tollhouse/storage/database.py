@@ -6,12 +6,12 @@ import secrets
 import socket
 import sqlite3
 import time
-import zlib
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zlib import crc32
 
 from sqlalchemy import Column, MetaData, Table, event, select, text
 from sqlalchemy.dialects import postgresql, sqlite
@@ -101,7 +101,9 @@ class Database:
                 if not self.is_sqlite:
                     await lock_leases(connection)
                     if lock:
-                        await connection.execute(text("SELECT pg_advisory_xact_lock(:name)"), {"name": _number(lock)})
+                        await connection.execute(
+                            text("SELECT pg_advisory_xact_lock(:name)"), {"name": crc32(lock.encode())}
+                        )
                 yield connection
 
     @asynccontextmanager
@@ -216,7 +218,7 @@ def open_database(settings: Settings) -> Database:
         )
     except ModuleNotFoundError:
         raise SettingError("database_url: needs the extra: pip install 'tollhouse[postgres]'") from None
-    event.listen(engine.sync_engine, "connect", _prepare_postgres)
+    event.listen(engine.sync_engine, "connect", lambda connection, _: connection.run_async(prepare))
     event.listen(engine.sync_engine, "handle_error", _drop_lost_connections)
     return Database(engine)
 
@@ -260,10 +262,6 @@ def _switch_to_wal(cursor: Any) -> None:
             return
 
 
-def _prepare_postgres(connection: Any, _record: Any) -> None:
-    connection.run_async(prepare)
-
-
 def _drop_lost_connections(context: ExceptionContext) -> None:
     """Let the pool replace its connections: the dialect recognises few of the errors that end one."""
     if is_connection_lost(context.original_exception):
@@ -296,7 +294,3 @@ def _unavailable(error: Exception) -> Problem:
         "The server's storage is unavailable. Nothing was changed. Try again shortly.",
         retry_after_seconds=5,
     )
-
-
-def _number(name: str) -> int:
-    return zlib.crc32(name.encode())

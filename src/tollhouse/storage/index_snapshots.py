@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b, file_digest
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -32,30 +32,7 @@ class Snapshot(Struct, frozen=True):
     files: dict[str, str]
 
 
-class Location(Protocol):
-    """Where snapshots are stored. Names are relative, with slashes.
-
-    To read or download a missing name raises FileNotFoundError. A file appears whole under its name, or not at all.
-    """
-
-    def names(self, folder: str) -> list[str]:
-        """The last parts of the names in a folder, in order; empty for one that is missing."""
-        ...
-
-    def read(self, name: str) -> bytes: ...
-
-    def write(self, name: str, data: bytes) -> None: ...
-
-    def upload(self, file: Path, name: str) -> None: ...
-
-    def download(self, name: str, file: Path) -> None: ...
-
-    def delete(self, name: str) -> None:
-        """Delete a file; does nothing if it is missing."""
-        ...
-
-
-def open_location(url: str) -> Location:
+def open_location(url: str) -> "Location":
     """A folder by its path, or any file system of fsspec by its URL. Raises SettingError without its package."""
     if "://" not in url:
         return FolderLocation(Path(url))
@@ -70,12 +47,17 @@ def open_location(url: str) -> Location:
 
 
 class FolderLocation:
-    """A folder, such as one on a network file system."""
+    """A folder, such as one on a network file system. Names in a location are relative, with slashes.
+
+    To read or download a missing name raises FileNotFoundError; to delete it does nothing. A file appears whole under
+    its name, or not at all.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def names(self, folder: str) -> list[str]:
+        """The last parts of the names in a folder, in order; empty for one that is missing."""
         with suppress(FileNotFoundError):
             return sorted(path.name for path in (self._root / folder).iterdir() if not path.name.startswith("."))
         return []
@@ -136,6 +118,9 @@ class RemoteLocation:
 
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}"
+
+
+Location = FolderLocation | RemoteLocation
 
 
 class SnapshotStore:

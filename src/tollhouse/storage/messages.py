@@ -109,10 +109,10 @@ class RedisMessages(Messages):
         async with self._redis.pubsub(ignore_subscribe_messages=True) as connection:
             await connection.subscribe(CHANNEL)
             async for received in connection.listen():
-                self._deliver(_decoded(received["data"]))
+                data = received["data"]
+                self._deliver(data.decode() if isinstance(data, bytes) else str(data))
 
     async def close(self) -> None:
-        """See Messages."""
         await self._redis.aclose()
 
 
@@ -134,7 +134,3 @@ def open_messages(settings: Settings, database: Database) -> Messages:
         health_check_interval=5,
     )
     return RedisMessages(redis)
-
-
-def _decoded(data: Any) -> str:
-    return data.decode() if isinstance(data, bytes) else str(data)

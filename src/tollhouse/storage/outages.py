@@ -65,11 +65,8 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
     """The error, and the driver's own behind it."""
     while error is not None:
         yield error
-        error = getattr(error, "orig", None) or (error.__cause__ if _is_wrapper(error) else None)
-
-
-def _is_wrapper(error: BaseException) -> bool:
-    return type(error).__module__.startswith("sqlalchemy.")
+        is_wrapper = type(error).__module__.startswith("sqlalchemy.")
+        error = getattr(error, "orig", None) or (error.__cause__ if is_wrapper else None)
 
 
 def _is_drivers(error: BaseException) -> bool:

@@ -55,7 +55,6 @@ async def list_partitions(connection: AsyncConnection, parent: str) -> list[Part
 
 
 def table_of(partition: Partition, parent: Table) -> TableClause:
-    """A partition as a table of its own."""
     return table(partition.name, *(column(one.name, one.type) for one in parent.columns))
 
 
@@ -81,7 +80,6 @@ async def make_days(connection: AsyncConnection, parent: str, moment: str, newes
 
 
 async def drop_partitions(connection: AsyncConnection, names: Iterable[str]) -> None:
-    """Drop partitions with their rows."""
     for name in names:
         await _change(connection, f"DROP TABLE {name}")
 

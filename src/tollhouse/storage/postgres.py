@@ -46,7 +46,6 @@ def engine_options(url: URL) -> dict[str, Any]:
 
 
 async def prepare(connection: Any) -> None:
-    """Set up a new connection of asyncpg."""
     await connection.execute(SESSION)
     peer = connection._transport.get_extra_info("socket")  # noqa: SLF001 - asyncpg offers no other way
     for name, level, value in _OPTIONS:

@@ -62,7 +62,6 @@ class RedisClient:
             return frozenset(answer["run_id"] for answer in answers)
 
     async def close(self) -> None:
-        """Give the connections back."""
         await self._redis.aclose()
 
     @contextlib.asynccontextmanager

@@ -1,6 +1,5 @@
-"""Encryption of secrets at rest, with a key of the settings or of a file in `data_dir` that only its owner can read."""
+"""Encryption of secrets at rest with a key of the settings or of a file in `data_dir`, and files with secrets."""
 
-import contextlib
 import os
 import secrets
 from base64 import b64decode, b64encode
@@ -40,7 +39,6 @@ class SecretBox:
         return self._open(sealed, row_id) if self.is_sealed(sealed) else sealed
 
     def is_sealed(self, text: str) -> bool:
-        """Whether `seal` made this text."""
         return text.startswith(PREFIX)
 
     def _decrypt(self, sealed: str, row_id: str) -> str:
@@ -60,21 +58,31 @@ class SecretBox:
             return bytes.fromhex(self._settings.encryption_key)
         path = Path(self._settings.data_dir) / KEY_FILE
         if not path.exists():
-            _make(path)
+            make_secret_file(path, secrets.token_hex(KEY_BYTES))
         key = bytes.fromhex(path.read_text("ascii").strip())
         if len(key) != KEY_BYTES:
             raise ValueError(f"{path} must hold {KEY_BYTES * 2} hexadecimal digits")
         return key
 
 
-def _make(path: Path) -> None:
-    """Write a new key, unless another process does at the same time. The file is complete when it appears."""
+def make_secret_file(path: Path, text: str) -> bool:
+    """Write a new file, which is complete when it appears; False if another process did at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    half = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    with os.fdopen(os.open(half, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(f"{secrets.token_hex(KEY_BYTES)}\n")
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
+    write_secret_file(partial, text)
+    try:
+        # Unlike a rename, this never replaces the file of a process that was first.
+        os.link(partial, path)
+    except FileExistsError:
+        return False
+    finally:
+        partial.unlink()
+    return True
+
+
+def write_secret_file(path: Path, text: str) -> None:
+    """Write a new file that only its owner can read."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    with contextlib.suppress(FileExistsError):
-        os.link(half, path)
-    half.unlink()

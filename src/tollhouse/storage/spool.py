@@ -43,7 +43,6 @@ class Spool(Collection[T]):
         return None if content is None else self._decoder.decode(content)
 
     def has(self, key: str) -> bool:
-        """Whether there is a value with this key."""
         query = "SELECT 1 FROM value WHERE key = ? LIMIT 1"
         return self._first(query, key) is not None
 

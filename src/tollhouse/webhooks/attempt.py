@@ -13,12 +13,12 @@ from typing import Literal
 from msgspec import Struct
 
 from tollhouse import __version__
+from tollhouse.download import parse_retry_after
 from tollhouse.http_client.connection import Exchange, Headers, RequestFailed
 from tollhouse.http_client.targets import TargetRefused
 from tollhouse.http_client.validated import ValidatedClient
 from tollhouse.logs import logger
 from tollhouse.storage.secret_box import SecretBox, UnreadableSecretError
-from tollhouse.webhooks.schedule import parse_retry_after
 
 PREFIX = "whsec_"
 BODY_BYTES = 4_096
@@ -36,12 +36,8 @@ def signatures(message_id: str, timestamp: int, body: bytes, keys: Iterable[str]
     One `v1,<base64>` for each secret, separated by spaces.
     """
     signed = b".".join((message_id.encode(), str(timestamp).encode(), body))
-    digests = (hmac.digest(_decode_secret(key), signed, sha256) for key in keys)
+    digests = (hmac.digest(b64decode(key.removeprefix(PREFIX)), signed, sha256) for key in keys)
     return " ".join(f"v1,{b64encode(digest).decode()}" for digest in digests)
-
-
-def _decode_secret(key: str) -> bytes:
-    return b64decode(key.removeprefix(PREFIX))
 
 
 log = logger("webhooks")
@@ -119,7 +115,6 @@ class Sender:
         return Outcome(job, at, perf_counter() - begun, status, _classify_status(status), retry_after)
 
     async def close(self) -> None:
-        """Close every connection."""
         await self._client.close()
         await asyncio.gather(*self._ending)
 

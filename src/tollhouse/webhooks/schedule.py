@@ -2,8 +2,6 @@
 
 import random
 from collections.abc import Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 
 from msgspec import Struct
 
@@ -26,19 +24,6 @@ def pause_after(tries: int, retry_after: float | None) -> float | None:
         return None
     spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, guards nothing
     return max(PAUSES[tries - 1] * spread, min(retry_after or 0.0, MAX_RETRY_AFTER))
-
-
-def parse_retry_after(header: str | None, now: float) -> float | None:
-    """Seconds of a `Retry-After` header, a number or a date (RFC 9110, 10.2.3); None if it is not usable."""
-    text = (header or "").strip()
-    if text.isascii() and text.isdigit():
-        return float(min(int(text[:9]), MAX_RETRY_AFTER))
-    try:
-        moment = parsedate_to_datetime(text)
-        seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now
-    except (ValueError, IndexError, TypeError, OverflowError):
-        return None
-    return min(max(seconds, 0.0), MAX_RETRY_AFTER)
 
 
 class Capacity(Struct, frozen=True):

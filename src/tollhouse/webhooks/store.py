@@ -123,7 +123,6 @@ attempt = Table(
 
 
 async def insert_endpoint(transaction: Transaction, **values: object) -> None:
-    """Store a new endpoint."""
     await transaction.execute(endpoint.insert().values(failures=0, held_until=0.0, next_due_at=None, **values))
 
 
@@ -270,7 +269,8 @@ async def take_endpoints(transaction: Transaction, now: float, *, is_suspect: bo
 
     Nothing of theirs changes until the transaction ends.
     """
-    query = select(endpoint).where(endpoint.c.is_suspect == int(is_suspect), *_may_be_called(now))
+    query = select(endpoint).where(endpoint.c.is_suspect == int(is_suspect), endpoint.c.next_due_at <= now)
+    query = query.where(endpoint.c.held_until <= now, _IS_ACTIVE)
     query = query.order_by(endpoint.c.next_due_at, endpoint.c.id).limit(limit).with_for_update(skip_locked=True)
     return list(await transaction.execute(query))
 
@@ -396,10 +396,7 @@ async def mark_succeeded(transaction: Transaction, rows: Sequence[Mapping[str, o
 
 async def mark_endpoint_failed(transaction: Transaction, endpoint_id: str, failures: Failures) -> None:
     """Add failures of an endpoint. The start of the failures, and the longest requested pause, are kept."""
-    held_until = failures.held_until
-    held = select(func.max(endpoint.c.held_until)).where(
-        endpoint.c.id == endpoint_id, endpoint.c.held_until > held_until
-    )
+    until = failures.held_until
     query = update(endpoint).where(endpoint.c.id == endpoint_id)
     await transaction.execute(
         query.values(
@@ -407,7 +404,7 @@ async def mark_endpoint_failed(transaction: Transaction, endpoint_id: str, failu
             failures=endpoint.c.failures + failures.count,
             last_error=failures.error,
             is_suspect=1,
-            held_until=func.coalesce(held.scalar_subquery(), held_until),
+            held_until=case((endpoint.c.held_until > until, endpoint.c.held_until), else_=until),
         )
     )
 
@@ -472,10 +469,6 @@ def _reset(now: float) -> dict[str, object]:
 
 def _select_deliveries() -> Any:
     return select(delivery, event.c.type, event.c.subject_id).join(event, event.c.id == delivery.c.event_id)
-
-
-def _may_be_called(now: float) -> tuple[Any, ...]:
-    return endpoint.c.next_due_at <= now, endpoint.c.held_until <= now, _IS_ACTIVE
 
 
 def _among(connection: AsyncConnection, column: Column[Any], values: Collection[str]) -> Any:

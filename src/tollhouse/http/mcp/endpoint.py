@@ -13,7 +13,6 @@ from http import HTTPStatus
 import msgspec
 
 from tollhouse import __version__, tracing
-from tollhouse.config.settings import Settings
 from tollhouse.errors import Problem
 from tollhouse.http.endpoint import Endpoint, Request, Response
 from tollhouse.http.host_openapi import operation_name
@@ -23,10 +22,9 @@ from tollhouse.http.json_rpc import INVALID_PARAMS, METHOD_NOT_FOUND, Json, Mess
 from tollhouse.http.mcp import tools
 from tollhouse.http.request import HttpRequest
 from tollhouse.http.response import render_problem
-from tollhouse.http.router import Admission, Admitted, Route
+from tollhouse.http.router import Admitted, Route
 from tollhouse.http.service import Service
 from tollhouse.http.terms import FREE
-from tollhouse.statistics.recorder import Recorder
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS_VERSION = "2026-07-28"
@@ -51,16 +49,9 @@ def tool_routes(mounted: Sequence[tuple[Service, str]]) -> dict[str, Route]:
 class McpEndpoint:
     """The tools of `routes` by their names. `server` is what the endpoint calls itself."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        admission: Admission,
-        server: Service,
-        routes: Mapping[str, Route],
-        recorder: Recorder | None = None,
-    ) -> None:
-        self._hosts = OwnHosts(settings)
-        self._calls = InnerCalls(settings, admission, recorder)
+    def __init__(self, calls: InnerCalls, hosts: OwnHosts, server: Service, routes: Mapping[str, Route]) -> None:
+        self._calls = calls
+        self._hosts = hosts
         self._server = server
         self._routes = routes
         self._tools = [
@@ -69,12 +60,10 @@ class McpEndpoint:
         ]
 
     def endpoint(self) -> Endpoint:
-        """The endpoint, to be mounted with the service's own."""
         return Endpoint("mcp", "POST", "/mcp", "Model Context Protocol", self.handle, FREE, takes_bytes=True,
                          responses={"application/json": {}}, is_described=False)  # fmt: skip
 
     async def handle(self, rpc_request: Request[None, bytes]) -> Response:
-        """Answer one message."""
         return await respond(rpc_request, self._hosts, self._result, bad_request=HTTPStatus.BAD_REQUEST)
 
     async def _result(self, message: Message, request: HttpRequest) -> tuple[Json | None, Admitted | None]:
