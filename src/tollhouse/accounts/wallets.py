@@ -51,14 +51,8 @@ class WalletRegistry:
         self._lookup = BatchedLookup(self._agents)
 
     async def register(self, address_text: str, label: str | None = None) -> Agent:
-        """The agent of this wallet, registered if it is new; the first label stays.
-
-        Raises Problem `invalid-body` for a text that is no address.
-        """
-        try:
-            address = parse_address(address_text)
-        except ValueError as error:
-            raise Problem("invalid-body", f"wallet_address: {error}.", parameter="wallet_address") from None
+        """The agent of this wallet, registered if it is new; the first label stays. Raises ValueError."""
+        address = parse_address(address_text)
         known = await self.agent_of(address.raw)
         return known or self._cache(address.raw, await self._registered(address, label))
 

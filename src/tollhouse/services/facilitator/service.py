@@ -1,7 +1,9 @@
 """The facilitator service: description and health."""
 
 from functools import partial
-from typing import Any
+from typing import Literal
+
+from msgspec import Struct
 
 from tollhouse import __version__
 from tollhouse.admission.context import AppContext
@@ -26,6 +28,14 @@ _TAGS = {"payments": "Verify and settle", "about": "This service"}
 _NOBODY = "0x" + 40 * "0"
 
 
+class Health(Struct, frozen=True):
+    """The response of `GET /health`. `ok`: this server settles payments."""
+
+    status: Literal["ok", "not-configured"]
+    version: str
+    uptime_seconds: int
+
+
 async def open_facilitator(context: AppContext) -> Service:
     """The service. Without a built-in settler it settles nothing."""
     settler, config = context.per_request.settler, None
@@ -38,7 +48,7 @@ async def open_facilitator(context: AppContext) -> Service:
         description=_DESCRIPTION,
         endpoints=endpoints_of(FacilitatorEndpoints(config, context.meter)),
         health=partial(_health, context, is_settling=config is not None),
-        health_schema=_HEALTH_SCHEMA,
+        health_schema=Health,
         tags=_TAGS,
     )
 
@@ -50,20 +60,5 @@ def _settled_here(settings: Settings, account: str) -> Requirement:
     )
 
 
-async def _health(context: AppContext, *, is_settling: bool) -> dict[str, Any]:
-    return {
-        "status": "ok" if is_settling else "not-configured",
-        "version": __version__,
-        "uptime_seconds": context.uptime_seconds(),
-    }
-
-
-_HEALTH_SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": ["status", "version", "uptime_seconds"],
-    "properties": {
-        "status": {"enum": ["ok", "not-configured"], "description": "`ok` if this server settles payments"},
-        "version": {"type": "string"},
-        "uptime_seconds": {"type": "integer"},
-    },
-}
+async def _health(context: AppContext, *, is_settling: bool) -> Health:
+    return Health("ok" if is_settling else "not-configured", __version__, context.uptime_seconds())

@@ -230,10 +230,7 @@ def _reconciled(parts: list[Part]) -> list[Part]:
     result: list[Part] = []
     for part in parts:
         for name in list(part.parameters):
-            before = taken.get(name)
-            if before is None:
-                taken[name] = part
-            else:
+            if (before := taken.setdefault(name, part)) is not part:
                 _join(name, before, part)
         if part.parameters or part.where:
             result.append(part)

@@ -23,13 +23,14 @@ def product_id_of(identity: str) -> str:
 
 def as_ucp(product: Json, retailer_name: str, inputs: Sequence[str] = ()) -> Json:
     """A UCP product; `inputs` are the ids of a lookup that matched it."""
+    merchant = [{"value": each, "taxonomy": "merchant"} for each in ("Mattresses", product["material"]) if each]
     ucp: Json = {
         "id": product["id"],
         "handle": product["id"].replace(".", "-"),
         "title": product["title"],
         "description": {"plain": product["description"] or product["title"]},
         "url": product["affiliate_url"],
-        "categories": _categories(product),
+        "categories": [{"value": str(GOOGLE_CATEGORY), "taxonomy": "google_product_category"}, *merchant],
         "price_range": _range(product["sale_price"]),
         "media": [{"type": "image", "url": product["image_url"], "alt_text": product["title"]}],
         "variants": [_variant(product, retailer_name, inputs)],
@@ -82,14 +83,6 @@ def _variant(product: Json, retailer_name: str, inputs: Sequence[str]) -> Json:
         own = variant["id"]
         variant["inputs"] = [{"id": each, "match": "exact" if each == own else "featured"} for each in inputs]
     return variant
-
-
-def _categories(product: Json) -> list[Json]:
-    categories = [
-        {"value": str(GOOGLE_CATEGORY), "taxonomy": "google_product_category"},
-        {"value": "Mattresses", "taxonomy": "merchant"},
-    ]
-    return [*categories, {"value": product["material"], "taxonomy": "merchant"}] if product["material"] else categories
 
 
 def _range(amount: float) -> Json:
