@@ -3,12 +3,14 @@
 Goal: 10,000 keys cost at most 1.3 times one, in requests a second and in the server's processor time for each. With
 `--shared` the server has PostgreSQL and Redis instead of SQLite, with `--workers` more processes. Each worker looks up
 every key once, which two workers have done after about five rounds: `--warm-up` rounds come before those measured.
+`--lookups` measures, in this process, only what a first lookup costs on SQLite, against the same through the pool.
 """
 
 import argparse
 import asyncio
 import json
 import signal
+import sqlite3
 import statistics
 import subprocess
 import sys
@@ -26,7 +28,7 @@ from measuring.load import exactly as calls_of_one_key
 from measuring.servers import first_answer, free_port, processor_seconds, running, tollhouse
 
 from tollhouse import clock
-from tollhouse.accounts.keys import key_hash, new_key
+from tollhouse.accounts.keys import KeyRing, key_hash, new_key
 from tollhouse.accounts.store import api_key
 from tollhouse.config.settings import Settings
 from tollhouse.storage.database import open_database
@@ -40,6 +42,8 @@ ROUNDS = 5
 CALLS = 20_000
 CONNECTIONS = 32
 GOAL = 1.3
+LOOKUPS = 1_000
+AT_ONCE = (1, 16)
 SHED_SECONDS = 0.05
 
 
@@ -182,11 +186,51 @@ def measure(folder: Path, *, is_shared: bool, workers: int, warm_up: int) -> dic
     }
 
 
+async def first_lookups(settings: Settings) -> dict[str, Any]:
+    """Processor time of looking up keys that are not remembered, so many at once."""
+    texts, database = await make_keys(settings, LOOKUPS), open_database(settings)
+    quick = database._rows_at_once  # noqa: SLF001 - the baseline is without it
+
+    def locked(*_: object) -> Any:
+        raise sqlite3.OperationalError("database is locked")
+
+    async def spent(at_once: int) -> float:
+        ring, remaining = KeyRing(database, SECRET.encode()), iter(texts)
+
+        async def one_after_another() -> None:
+            for text in remaining:
+                await ring.holder(text)
+
+        begun = time.process_time()
+        await asyncio.gather(*(one_after_another() for _ in range(at_once)))
+        return (time.process_time() - begun) / LOOKUPS * 1e6
+
+    costs: dict[tuple[str, int], list[float]] = {}
+    for _ in range(ROUNDS):
+        for name, read in (("pool", locked), ("quick", quick)):
+            database._rows_at_once = read  # type: ignore[method-assign] # noqa: SLF001
+            for at_once in AT_ONCE:
+                costs.setdefault((name, at_once), []).append(await spent(at_once))
+    await database.close()
+    return {
+        f"{at_once}_at_once": {
+            "microseconds": round(statistics.median(costs["quick", at_once]), 1),
+            "microseconds_with_the_pool": round(statistics.median(costs["pool", at_once]), 1),
+            "ratio_by_round": [
+                round(quick / pool, 3)
+                for quick, pool in zip(costs["quick", at_once], costs["pool", at_once], strict=True)
+            ],
+        }
+        for at_once in AT_ONCE
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shared", action="store_true", help="PostgreSQL and Redis instead of SQLite")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--warm-up", type=int, default=0, metavar="ROUNDS")
+    parser.add_argument("--lookups", action="store_true", help="first lookups only, in process")
     parser.add_argument("--load", nargs=4, metavar=("PORT", "KEYS", "COUNT", "BODY_BYTES"), help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.load:
@@ -195,7 +239,11 @@ def main() -> None:
         print(msgspec.json.encode(asyncio.run(call(int(port), texts, int(body_bytes)))).decode())
         return
     with tempfile.TemporaryDirectory() as folder:
-        report = measure(Path(folder), is_shared=chosen.shared, workers=chosen.workers, warm_up=chosen.warm_up)
+        report = (
+            asyncio.run(first_lookups(Settings(data_dir=folder)))
+            if chosen.lookups
+            else measure(Path(folder), is_shared=chosen.shared, workers=chosen.workers, warm_up=chosen.warm_up)
+        )
         print(json.dumps(report, indent=2))
 
 
