@@ -137,7 +137,7 @@ async def import_is_delivered_once(cluster: Cluster, target: Target, hook: Hook,
     """Products are imported on one machine; when the block ends, all show them."""
     retailer = f"shop-{next(_numbers)}"
     file = hook.folder / f"{retailer}.json"
-    file.write_text(shopify(*(mattress(number) for number in range(PRODUCTS))), "utf-8")
+    file.write_text(shopify(*(mattress(number) for number in range(1, PRODUCTS + 1))), "utf-8")
     imported = ("import", "mattress", file, "--format", "shopify", "--retailer", retailer)
     assert (await asyncio.to_thread(cluster.command, machine, *imported))["created"] == PRODUCTS
     yield
@@ -299,23 +299,23 @@ async def jobs_are_taken_over(cluster: Cluster, worker: int, killed_at: float) -
 
 
 async def worker_is_killed(
-    cluster: Cluster, target: Target, hook: Hook, gdelt: FakeGdelt, worker: int, servers: list[int]
+    cluster: Cluster, target: Target, hook: Hook, gdelt: FakeGdelt, worker: int, server: int
 ) -> None:
-    """And servers before the worker's leases end."""
+    """And a server before the worker's leases end."""
+    await until(lambda: {term.worker for term in cluster.terms() if term.until > time.time()} == {0, 1}, DONE_SECONDS)
     killed_at = await asyncio.to_thread(cluster.kill_worker, worker)
     async with work_goes_on(cluster, target, hook, gdelt, worker + 1):
         taking_over = asyncio.create_task(jobs_are_taken_over(cluster, worker, killed_at))
-        for server in servers:
-            await calls_are_right_when_a_server_is_killed(cluster, target, server)
+        await calls_are_right_when_a_server_is_killed(cluster, target, server)
         await taking_over
     cluster.start_worker(worker)
 
 
 async def test_everything_goes_on_when_any_machine_is_killed(cluster, target, hook, gdelt):
     """Each of the servers and workers, one after the other."""
-    await until(lambda: {term.worker for term in cluster.terms() if term.until > time.time()} == {0, 1}, DONE_SECONDS)
-    await worker_is_killed(cluster, target, hook, gdelt, 0, [0, 2])
-    await worker_is_killed(cluster, target, hook, gdelt, 1, [1])
+    await worker_is_killed(cluster, target, hook, gdelt, 0, server=0)
+    await calls_are_right_when_a_server_is_killed(cluster, target, 2)
+    await worker_is_killed(cluster, target, hook, gdelt, 1, server=1)
 
 
 async def test_everything_goes_on_after_postgres_crashed(cluster, target, hook, gdelt):
