@@ -27,9 +27,8 @@ from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.aggregates import EventSample, to_minute
+from tollhouse.services.defense.alerts.aggregates import BINS, EventSample, to_minute
 from tollhouse.services.defense.alerts.evaluator import ActiveAlert, Evaluator, LastSuccess
-from tollhouse.services.defense.alerts.metrics import BINS
 from tollhouse.services.defense.alerts.monitor import AlertMonitor
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
 from tollhouse.services.defense.events.event import EventRecord, Geo

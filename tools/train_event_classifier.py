@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tollhouse.services.defense.evaluate_conflict import rows_by_url
+from tollhouse.services.defense.evaluation import rows_by_url
 from tollhouse.services.defense.events.classifier import ROW_FEATURES, normalised, row_features, title_vectors
 from tollhouse.services.defense.ingest.export_parser import Row
 from tools.build_text_vectors import SentenceModel

@@ -11,14 +11,8 @@ from tollhouse import logs
 from tollhouse.catalogue import evaluate_search
 from tollhouse.cli.options import print_json, print_progress
 from tollhouse.questions import evaluation
-from tollhouse.services.defense import (
-    evaluate_conflict,
-    evaluate_entities,
-    evaluate_events,
-    evaluate_places,
-    evaluate_stories,
-    evaluate_tolls,
-)
+from tollhouse.services.defense import evaluate_entities, evaluate_stories
+from tollhouse.services.defense import evaluation as reports
 
 evaluate = App(name="evaluate", help="Measure the serving code against labelled files.")
 
@@ -26,19 +20,19 @@ evaluate = App(name="evaluate", help="Measure the serving code against labelled 
 @evaluate.command
 def conflict(labels: Path, *exports: Path) -> None:
     """Print precision, recall, F1 and Brier for "this URL's event is a battle"."""
-    print_json(evaluate_conflict.evaluate(labels, list(exports), print_progress))
+    print_json(reports.evaluate_conflict(labels, list(exports), print_progress))
 
 
 @evaluate.command
 def events(gold: Path, *exports: Path) -> None:
     """Print B-cubed F1, precision and recall of reports resolved into events. Without exports, from the gold titles."""
-    print_json(evaluate_events.evaluate(gold, list(exports), print_progress))
+    print_json(reports.evaluate_events(gold, list(exports), print_progress))
 
 
 @evaluate.command
 def relevance(gold: Path, *exports: Path) -> None:
     """Print precision and recall of "this report is served by default" for labelled URLs."""
-    print_json(evaluate_conflict.evaluate_relevance(gold, list(exports), print_progress))
+    print_json(reports.evaluate_relevance(gold, list(exports), print_progress))
 
 
 @evaluate.command
@@ -56,13 +50,13 @@ def entities(file: Path) -> None:
 @evaluate.command
 def places(gold: Path, *exports: Path) -> None:
     """Print the share of labelled reports that are placed in the right country."""
-    print_json(evaluate_places.evaluate(gold, list(exports), print_progress))
+    print_json(reports.evaluate_places(gold, list(exports), print_progress))
 
 
 @evaluate.command
 def tolls(file: Path) -> None:
     """Print how often the number of killed read from a headline is exact, wrong, missed or invented."""
-    print_json(evaluate_tolls.evaluate(file, print_progress))
+    print_json(reports.evaluate_tolls(file, print_progress))
 
 
 @evaluate.command

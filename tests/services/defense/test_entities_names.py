@@ -1,8 +1,8 @@
 import pytest
 
-from tollhouse.services.defense.entities.ace_mentions import sentence_mentions
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.lexicon import LONGEST_SENTENCE, sentences, tokenise
+from tollhouse.services.defense.evaluate_entities import sentence_mentions
 
 
 def names(text: str) -> set[tuple[str, str]]:

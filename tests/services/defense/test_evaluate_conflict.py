@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tollhouse.services.defense.evaluate_conflict import evaluate, evaluate_relevance
+from tollhouse.services.defense.evaluation import evaluate_conflict as evaluate
+from tollhouse.services.defense.evaluation import evaluate_relevance
 from tollhouse.services.defense.events.classifier import model
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.

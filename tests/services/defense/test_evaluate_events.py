@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.defense.test_resolver import OTHERS, STRIKE
-from tollhouse.services.defense.evaluate_events import evaluate
+from tollhouse.services.defense.evaluation import evaluate_events as evaluate
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tollhouse.services.defense.evaluate_places import evaluate
+from tollhouse.services.defense.evaluation import evaluate_places as evaluate
 
 # Rows of seven URLs from exports of The GDELT Project (https://www.gdeltproject.org), 2019 and 2020.
 EXCERPT = Path(__file__).parents[2] / "data" / "gdelt_conflict_excerpt.export.CSV"

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime, timedelta
 
 from tollhouse.services.defense.article import Article
-from tollhouse.services.defense.stories.story import Context, build_story, summarize
+from tollhouse.services.defense.news.reported_article import ReportedArticle
+from tollhouse.services.defense.news.story_builder import build_story
+from tollhouse.services.defense.stories.story import summarize
 
 NOON = datetime(2026, 3, 2, 12, tzinfo=UTC)
 
@@ -68,17 +70,18 @@ def test_articles_without_titles_have_a_story_without_words():
     assert summarize([article(1, "")]) == ("", "")
 
 
+def story_of(articles):
+    return build_story("story_1", [ReportedArticle(one, ()) for one in articles], ())
+
+
 def test_a_told_story_counts_families_once():
     articles = [article(1, "Drone hits tanker", "acme", tone=-6.0), article(2, "Tanker hit again", "acme", tone=-2.0)]
-    story = build_story(
-        "story_1", [*articles, article(3, "Tanker on fire", "zeta", tone=2.0)], Context(event_ids=["e1"])
-    )
+    story = story_of([*articles, article(3, "Tanker on fire", "zeta", tone=2.0)])
     assert (story.article_count, story.source_count, story.sources) == (3, 2, ["Acme", "Zeta"])
     assert story.tone == -1.0
     assert [coverage.url for coverage in story.articles] == [f"https://n.example/{n}" for n in (3, 2, 1)]
     assert (story.first_seen, story.last_seen) == (NOON + timedelta(minutes=1), NOON + timedelta(minutes=3))
-    assert story.event_ids == ["e1"]
 
 
 def test_a_story_without_tones_has_none():
-    assert build_story("story_1", TANKER, Context()).tone is None
+    assert story_of(TANKER).tone is None

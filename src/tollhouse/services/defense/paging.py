@@ -1,10 +1,36 @@
-"""Pages of an ordered list by position, so that they stay right while the list changes."""
+"""What the declarations of the endpoints share: examples, from the bundled recording of 2020, terms, and pages.
+
+Pages of an ordered list are by position, so that they stay right while the list changes.
+"""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from typing import Annotated, Generic, Literal, TypeVar
+from functools import cache, partial
+from importlib.resources import files
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
+import msgspec
 from msgspec import Meta, Struct
+
+from tollhouse.http.endpoint import JSON, endpoint
+from tollhouse.http.terms import KEY_OR_AGENT
+
+feed_endpoint = partial(endpoint, terms=KEY_OR_AGENT, tag="feeds", is_tool=True, visit_types=(JSON,))
+
+
+@cache
+def example(name: str) -> Any:
+    raw = files("tollhouse.services.defense").joinpath("data", "examples.json").read_bytes()
+    return msgspec.json.decode(raw, type=dict[str, Any])[name]
+
+
+def id_parameter(prefix: str, example_id: str, digits: int = 16, name: str = "id") -> dict[str, dict[str, Any]]:
+    """A path parameter that is an id: the prefix, an underscore and hexadecimal digits."""
+    schema = {"type": "string", "pattern": f"^{prefix}_[0-9a-f]{{{digits}}}$"}
+    return {
+        name: {"description": f"The id, `{prefix}_` and {digits} hex digits", "example": example_id, "schema": schema}
+    }
+
 
 Item = TypeVar("Item")
 

@@ -41,6 +41,21 @@ PARTITION = 2_000
 Rows = Sequence[tuple[str, str, bytes]]
 
 
+def followed_table(name: str, moment: str, index: str, body: str = "body") -> Table:
+    """A table whose rows have a time, a body and the revision that changed them last."""
+    return Table(
+        name,
+        metadata,
+        Column("pool", String(10), primary_key=True),
+        Column("id", String(32), primary_key=True),
+        Column(moment, String(14), nullable=False),
+        Column(body, LargeBinary, nullable=False),
+        Column("revision", Integer, nullable=False, server_default="0"),
+        Index(f"{name}_{index}", "pool", moment),
+        Index(f"{name}_by_revision", "pool", "revision"),
+    )
+
+
 class Source(Struct, frozen=True):
     """A table that readers follow: its feed, and its columns for time and body. It also has pool, id and revision."""
 
@@ -48,6 +63,10 @@ class Source(Struct, frozen=True):
     table: Table
     moment: str
     body: str
+
+    def row(self, pool: str, row_id: str, moment: str, body: bytes) -> dict[str, object]:
+        """A row to write."""
+        return {"pool": pool, "id": row_id, self.moment: moment, self.body: body}
 
 
 async def revision(connection: Transaction, feed: str) -> int:
@@ -190,30 +209,31 @@ def _removals(feed: str) -> str:
     return f"{feed}-gone"
 
 
+def _file_columns() -> list[Column[Any]]:
+    """What is known of an ingested file."""
+    return [
+        Column("origin", String(10), nullable=False),
+        Column("md5", String(32), nullable=False),
+        Column("rows", Integer, nullable=False),
+        Column("bad_rows", Integer, nullable=False),
+        Column("ingested_at", String(20), nullable=False),
+    ]
+
+
 gdelt_slot = Table(
     "gdelt_slot",
     metadata,
     Column("slot", String(14), primary_key=True),
     Column("pool", String(10), nullable=False, index=True),
-    Column("origin", String(10), nullable=False),
-    Column("md5", String(32), nullable=False),
-    Column("rows", Integer, nullable=False),
-    Column("bad_rows", Integer, nullable=False),
-    Column("ingested_at", String(20), nullable=False),
+    *_file_columns(),
 )
 
 # Exports are in `gdelt_slot`.
 page_file = Table(
     "page_file",
     metadata,
-    Column("pool", String(10), primary_key=True),
-    Column("slot", String(14), primary_key=True),
-    Column("kind", String(10), primary_key=True),
-    Column("origin", String(10), nullable=False),
-    Column("md5", String(32), nullable=False),
-    Column("rows", Integer, nullable=False),
-    Column("bad_rows", Integer, nullable=False),
-    Column("ingested_at", String(20), nullable=False),
+    *(Column(name, String(length), primary_key=True) for name, length in (("pool", 10), ("slot", 14), ("kind", 10))),
+    *_file_columns(),
 )
 
 # On PostgreSQL in partitions by day: a row never changes its slot, as reports and events do.
@@ -227,29 +247,8 @@ event_rows = Table(
 )
 
 # `rows` above are the provider's; a report is what a page and they say; an event is resolved from reports.
-event_report = Table(
-    "event_report",
-    metadata,
-    Column("pool", String(10), primary_key=True),
-    Column("id", String(32), primary_key=True),
-    Column("last_slot", String(14), nullable=False),
-    Column("body", LargeBinary, nullable=False),
-    Column("revision", Integer, nullable=False, server_default="0"),
-    Index("event_report_by_slot", "pool", "last_slot"),
-    Index("event_report_by_revision", "pool", "revision"),
-)
-
-event = Table(
-    "event",
-    metadata,
-    Column("pool", String(10), primary_key=True),
-    Column("id", String(32), primary_key=True),
-    Column("last_slot", String(14), nullable=False),
-    Column("record", LargeBinary, nullable=False),
-    Column("revision", Integer, nullable=False, server_default="0"),
-    Index("event_by_slot", "pool", "last_slot"),
-    Index("event_by_revision", "pool", "revision"),
-)
+event_report = followed_table("event_report", "last_slot", "by_slot")
+event = followed_table("event", "last_slot", "by_slot", "record")
 
 source_health = Table(
     "source_health",
@@ -349,11 +348,6 @@ async def find_page_file(connection: AsyncConnection, pool: str, slot: str, kind
     """The ingested GKG or mentions file of this slot, or None."""
     query = select(page_file).where(page_file.c.pool == pool, page_file.c.slot == slot, page_file.c.kind == kind)
     return (await connection.execute(query)).one_or_none()
-
-
-async def write_page_file(connection: AsyncConnection, **values: object) -> None:
-    """Record that a GKG or mentions file was ingested."""
-    await upsert(connection, page_file, [values])
 
 
 async def stored_ids(connection: Transaction, source: Source, pool: str, ids: Sequence[str]) -> set[str]:

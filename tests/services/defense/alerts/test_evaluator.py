@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from tollhouse.services.defense.alerts.aggregates import Aggregates, EventSample
+from tollhouse.services.defense.alerts.aggregates import BINS, Aggregates, EventSample, deviations, spike
 from tollhouse.services.defense.alerts.evaluator import (
     MOST_EVENTS,
     ActiveAlert,
@@ -15,7 +15,6 @@ from tollhouse.services.defense.alerts.evaluator import (
     LastSuccess,
     is_due,
 )
-from tollhouse.services.defense.alerts.metrics import BINS, deviations, spike
 from tollhouse.services.defense.alerts.rule import SEVERITY, AlertFilters, Rule
 from tollhouse.services.defense.gazetteer import find_country
 

@@ -13,24 +13,26 @@ from tollhouse.config.settings import Recorded
 from tollhouse.errors import Problem
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.aggregates import EventSample, build_sample, to_minute
+from tollhouse.services.defense.alerts.aggregates import (
+    BINS,
+    HELD_HOURS,
+    HOURS,
+    MINUTES_PER_BIN,
+    BriefFigures,
+    EventSample,
+    Histogram,
+    build_sample,
+    counted_value,
+    measure,
+    production_lines,
+    to_minute,
+)
 from tollhouse.services.defense.alerts.evaluator import (
     MOST_EVENTS,
     EvaluationResult,
     LastNotification,
     event_order,
     is_due,
-)
-from tollhouse.services.defense.alerts.metrics import (
-    BINS,
-    HELD_HOURS,
-    HOURS,
-    MINUTES_PER_BIN,
-    BriefFigures,
-    Histogram,
-    counted_value,
-    measure,
-    production_lines,
 )
 from tollhouse.services.defense.alerts.monitor import AlertWindow, to_integer, window_ending
 from tollhouse.services.defense.alerts.rule import BRIEF, COUNTED_FIGURES, SEVERITY, STALENESS, Rule

@@ -5,12 +5,16 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from tollhouse.services.defense.alerts.aggregates import Aggregates, Cell, EventSample, SampleTest, keys_of_cell
-from tollhouse.services.defense.alerts.metrics import (
+from tollhouse.services.defense.alerts.aggregates import (
     BINS,
     HOURS,
+    Aggregates,
     BriefFigures,
+    Cell,
+    EventSample,
+    SampleTest,
     counted_value,
+    keys_of_cell,
     measure,
 )
 from tollhouse.services.defense.alerts.rule import BRIEF, COUNTED_FIGURES, SEVERITY, STALENESS, Key, Rule

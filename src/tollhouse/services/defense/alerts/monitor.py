@@ -15,7 +15,14 @@ from tollhouse.logs import logger
 from tollhouse.periodic import repeat
 from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.alerts import store
-from tollhouse.services.defense.alerts.aggregates import EventSample, build_sample, to_minute
+from tollhouse.services.defense.alerts.aggregates import (
+    BINS,
+    MINUTES_PER_BIN,
+    EventSample,
+    build_sample,
+    production_lines,
+    to_minute,
+)
 from tollhouse.services.defense.alerts.evaluator import (
     ActiveAlert,
     EvaluationResult,
@@ -24,7 +31,6 @@ from tollhouse.services.defense.alerts.evaluator import (
     LastSuccess,
     is_due,
 )
-from tollhouse.services.defense.alerts.metrics import BINS, MINUTES_PER_BIN, production_lines
 from tollhouse.services.defense.alerts.rule import STALENESS, Rule
 from tollhouse.services.defense.events.event import Event
 from tollhouse.services.defense.events.history import ServedPool, SyncedEvents, entities_named, served_pool

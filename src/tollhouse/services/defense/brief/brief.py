@@ -20,9 +20,8 @@ from tollhouse.services.defense.brief.production import Line, ProductionSummary,
 from tollhouse.services.defense.events.event import FeedSource
 from tollhouse.services.defense.events.feed import LICENCE, PROVIDER, EventsFeed
 from tollhouse.services.defense.events.pages import EventWindow
-from tollhouse.services.defense.examples import example, feed_endpoint
 from tollhouse.services.defense.news.feeds import NewsFeeds
-from tollhouse.services.defense.paging import Slice
+from tollhouse.services.defense.paging import Slice, example, feed_endpoint
 from tollhouse.services.defense.stories.story import Story
 from tollhouse.storage.database import Database
 

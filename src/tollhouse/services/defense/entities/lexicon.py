@@ -139,11 +139,19 @@ def find_known(words: Sequence[str], lowers: Sequence[str]) -> list[Known]:
     return known
 
 
-@cache
 def table(name: str) -> dict[str, Any]:
     """A word list: data/gazetteers/NAME.toml."""
-    text = files("tollhouse.services.defense").joinpath("data", "gazetteers", f"{name}.toml").read_text("utf-8")
-    return tomllib.loads(text)
+    return _read_toml(f"gazetteers/{name}")
+
+
+def word_class(list_: str, *names: str) -> frozenset[str]:
+    """The words of these classes of data/LIST.toml."""
+    return frozenset(word for name in names for word in _read_toml(list_)[name].split())
+
+
+@cache
+def _read_toml(name: str) -> dict[str, Any]:
+    return tomllib.loads(files("tollhouse.services.defense").joinpath("data", f"{name}.toml").read_text("utf-8"))
 
 
 def _longest(words: Sequence[str], lowers: Sequence[str], start: int) -> Known | None:

@@ -34,8 +34,8 @@ from tollhouse.services.defense.events.filter import applied_filters
 from tollhouse.services.defense.events.history import (
     FATALITIES_BACK,
     entities_named,
-    fatalities_by_country,
     find_current,
+    read_fatalities,
     served_pool,
     with_fatalities,
 )
@@ -57,8 +57,7 @@ from tollhouse.services.defense.events.pages import (
     encode_page,
     point_columns,
 )
-from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
-from tollhouse.services.defense.paging import Slice
+from tollhouse.services.defense.paging import Slice, example, feed_endpoint, id_parameter
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.related import Likeness, NamedEntity, OutletCountry, country_of_outlet, named_entities
 from tollhouse.storage.database import Database
@@ -304,8 +303,7 @@ class EventsFeed:
             if packed is None:
                 raise Problem("not-found", "No event has this id.")
             record = msgspec.json.decode(packed, type=StoredEvent)
-            since = (record.event_date - FATALITIES_BACK).isoformat()
-            fatalities = fatalities_by_country(await store.fatalities_since(connection, since))
+            fatalities = await read_fatalities(connection, record.event_date - FATALITIES_BACK)
             window = self.window
             related = await asyncio.to_thread(window.related, record)
             shared = [name for likeness in related for name in likeness.shared]

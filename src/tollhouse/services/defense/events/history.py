@@ -1,8 +1,8 @@
 """Stored events as the feed serves them, with the deaths that providers count, and a copy in memory of stored rows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
-from datetime import datetime, timedelta
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from datetime import date, datetime, timedelta
 from sys import intern
 from typing import Generic, TypeVar
 
@@ -150,15 +150,11 @@ class SyncedEvents(Generic[Item]):
     def clear(self) -> None:
         self._events.clear()
         self._fatalities: FatalitiesByCountry = {}
-        self._fatalities_at: tuple[int, str] | None = None
+        self._fatalities_at: tuple[int, date] | None = None
 
     @property
     def items(self) -> Mapping[str, Item]:
         return self._events.items
-
-    def slot(self, event_id: str) -> str:
-        """The slot in which an event was last reported."""
-        return self._events.moment(event_id)
 
     def entry(self, packed: bytes) -> EventEntry:
         """A stored event as served now."""
@@ -167,10 +163,10 @@ class SyncedEvents(Generic[Item]):
     async def sync(self, connection: Transaction, served: ServedPool, after: str) -> RowChanges:
         """Hold the events reported after that slot, as the connection's snapshot has them."""
         held = set(self.items)
-        day = (served.as_of - FATALITIES_BACK).date().isoformat()
+        day = (served.as_of - FATALITIES_BACK).date()
         position = (await store.revision(connection, store.FATALITIES_FEED), day)
         if position != self._fatalities_at:
-            fatalities = fatalities_by_country(await store.fatalities_since(connection, day))
+            fatalities = await read_fatalities(connection, day)
             if fatalities != self._fatalities:
                 # Any event may now have other deaths.
                 self._events.clear()
@@ -183,8 +179,7 @@ async def entries_after(
     connection: Transaction, pool: SourceMode, after: datetime
 ) -> AsyncIterator[list[tuple[str, EventEntry]]]:
     """The events last reported after that moment, with their ids, in batches of some thousands in no order."""
-    day = (after - FATALITIES_BACK).date().isoformat()
-    fatalities = fatalities_by_country(await store.fatalities_since(connection, day))
+    fatalities = await read_fatalities(connection, (after - FATALITIES_BACK).date())
     async for rows in store.rows_after(connection, store.EVENTS, pool, compact(after)):
         yield await asyncio.to_thread(
             lambda batch: [(event_id, build_entry(body, fatalities)) for event_id, _, body in batch], rows
@@ -211,11 +206,6 @@ async def entities_named(
     connection: Transaction, pool: SourceMode, texts: Collection[str]
 ) -> dict[str, frozenset[str]]:
     """The entities that each text denotes: an id and the ids it was merged into, or all with that name or alias."""
-    return {text: frozenset(ids) for text, ids in (await _entity_ids(connection, pool, texts)).items()}
-
-
-async def _entity_ids(connection: Transaction, pool: SourceMode, texts: Collection[str]) -> dict[str, set[str]]:
-    """The entities that each text denotes: an id and the ids it was merged into, or all with that name or alias."""
     ids = {text: {text} for text in texts if text.startswith(ENTITY_PREFIX)}
     current = {text: text for text in ids}
     for _ in range(MOST_SUCCESSIONS):
@@ -225,7 +215,8 @@ async def _entity_ids(connection: Transaction, pool: SourceMode, texts: Collecti
             break
         for text, entity_id in current.items():
             ids[text].add(entity_id)
-    return ids | await _entity_ids_by_name(connection, pool, [text for text in texts if text not in ids])
+    ids |= await _entity_ids_by_name(connection, pool, [text for text in texts if text not in ids])
+    return {text: frozenset(denoted) for text, denoted in ids.items()}
 
 
 async def _entity_ids_by_name(connection: Transaction, pool: SourceMode, texts: Collection[str]) -> dict[str, set[str]]:
@@ -263,9 +254,10 @@ def with_fatalities(record: Record, fatalities: FatalitiesByCountry) -> Record:
     return replace(record, fatalities=match.best, fatalities_basis=match.provider, reasons=reasons)
 
 
-def fatalities_by_country(packed: Iterable[bytes]) -> FatalitiesByCountry:
-    """Fatality records by country code."""
+async def read_fatalities(connection: Transaction, day: date) -> FatalitiesByCountry:
+    """The stored fatality records of a day or later, by country code."""
     by_country: FatalitiesByCountry = {}
-    for record in (msgspec.json.decode(body, type=FatalityRecord) for body in packed):
+    for body in await store.fatalities_since(connection, day.isoformat()):
+        record = msgspec.json.decode(body, type=FatalityRecord)
         by_country.setdefault(record.country, []).append(record)
     return by_country

@@ -28,7 +28,7 @@ from tollhouse.services.defense.events.history import (
     FatalitiesByCountry,
     ServedPool,
     build_entry,
-    fatalities_by_country,
+    read_fatalities,
 )
 from tollhouse.services.defense.events.index_rows import LAYOUT, RELEVANT
 from tollhouse.services.defense.events.index_search import MAX_BUCKETS, EventView, count_rows, numbers
@@ -120,8 +120,8 @@ class EventIndex:
 
         If it fails, the next call applies the changes again.
         """
-        known, day = self.state, (served.as_of - FATALITIES_BACK).date().isoformat()
-        fatalities = fatalities_by_country(await store.fatalities_since(connection, day))
+        known = self.state
+        fatalities = await read_fatalities(connection, (served.as_of - FATALITIES_BACK).date())
         state = await _read_state(connection, served, epoch, fatalities)
         if known and self._previous.about and _is_continued(known, state):
             update = _Update(self._window, self._previous, state, fatalities)

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from tollhouse.services.defense.stories.cluster import Users, with_user, without_user
+from tollhouse.services.defense.stories.cluster import UserIndex
 
 Vector = NDArray[np.float32]
 # Text vectors of headlines have unit length and are stored as integers.
@@ -295,10 +295,6 @@ class Stream(Struct):
     day: float = 0.0
 
 
-def _keys(group: Group) -> tuple[str | int, ...]:
-    return (*group.weights, *group.row_keys)
-
-
 class GroupIndex:
     """Groups by id, the most recently changed last; by headline; and by each of their words and provider rows."""
 
@@ -306,7 +302,7 @@ class GroupIndex:
         self.groups: dict[str, Group] = {}
         self.group_of: dict[Headline, Group] = {}
         self.stream = stream or Stream()
-        self._users: dict[str | int, Users[Group]] = {}
+        self._users: UserIndex[str | int, Group] = UserIndex()
 
     def count(self, headlines: Sequence[Headline]) -> None:
         """Count new headlines and their words, and weigh all live ones again if many came since the last time."""
@@ -344,22 +340,14 @@ class GroupIndex:
     def enter(self, group: Group) -> None:
         """Add a group, or a group that changed after `drop`."""
         self.groups[group.id] = group
-        # Most words have one user: they share its tuple.
-        alone = (group,)
-        for key in _keys(group):
-            users = self._users.get(key)
-            self._users[key] = with_user(users, group) if users else alone
+        self._users.add(group, (*group.weights, *group.row_keys))
         for headline in (*group.headlines, *group.composed):
             self.group_of[headline] = group
 
     def drop(self, group: Group) -> None:
         """Remove a group; call it before the group changes."""
         del self.groups[group.id]
-        for key in _keys(group):
-            if others := without_user(self._users[key], group):
-                self._users[key] = others
-            else:
-                del self._users[key]
+        self._users.remove(group, (*group.weights, *group.row_keys))
         for headline in (*group.headlines, *group.composed):
             del self.group_of[headline]
 
@@ -367,7 +355,7 @@ class GroupIndex:
         """The other groups by the number of provider rows in common."""
         shared: dict[Group, int] = {}
         for key in sorted(group.row_keys):
-            for other in self._users[key]:
+            for other in self._users.users[key]:
                 if other is not group:
                     shared[other] = shared.get(other, 0) + 1
         return shared
@@ -375,12 +363,12 @@ class GroupIndex:
     def candidates(self, group: Group) -> list[Group]:
         """The other groups worth comparing, by rare words in common: bounded, however many groups live."""
         overlap: dict[Group, float] = {}
-        shared = [(term, weight) for term, weight in group.weights.items() if len(self._users[term]) > 1]
+        shared = [(term, weight) for term, weight in group.weights.items() if len(self._users.users[term]) > 1]
         for term, weight in sorted(shared):
-            for other in islice(reversed(self._users[term]), USERS_PER_TERM):
+            for other in islice(reversed(self._users.users[term]), USERS_PER_TERM):
                 overlap[other] = overlap.get(other, 0.0) + weight * weight
         for key in sorted(group.row_keys):
-            for other in islice(reversed(self._users[key]), USERS_PER_TERM):
+            for other in islice(reversed(self._users.users[key]), USERS_PER_TERM):
                 overlap[other] = overlap.get(other, 0.0) + 1.0
         overlap.pop(group, None)
         return [other for other, _ in sorted(overlap.items(), key=itemgetter(1), reverse=True)[:CANDIDATES]]

@@ -11,6 +11,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from tollhouse.services.defense.entities.lexicon import word_class
 from tollhouse.services.defense.gazetteer import (
     CAPITAL,
     PERSON,
@@ -64,81 +65,14 @@ _HEADLINE_MARKS = re.compile(r"[,:;?!\"|\u2018\u201c\u201d\u2013\u2014]")
 _TAIL = re.compile(r"\s+[|\u2013\u2014-]\s+[^|\u2013\u2014]{3,60}$")
 # What may stand between the words of one name.
 _JOINTS = " -.'\u2019"
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_AT = _words(
-    """
-    in at near inside outside across around within throughout off into onto amid over towards toward reaches
-    enters hits rocks grips shakes sweeps
-    """
+_AT, _ATTACKS, _SOURCES, _OBJECTS, _BETWEEN = (
+    word_class("place_words", name) for name in ("at", "attacks", "sources", "objects", "between")
 )
-_ATTACKS = _words(
-    """
-    attack attacks attacked attacking strike strikes struck striking airstrike airstrikes bomb bombs bombed
-    bombing bombings bombards shell shells shelled shelling raid raids raided raiding target targets targeted
-    targeting hit hits hitting invade invades invaded invading invasion rocket rockets missile missiles blast
-    explosion explosions pound pounds pounded storm storms stormed capture captures captured seize seizes seized
-    assault assaults occupy occupies occupied ambush clash clashes battle battles siege fire fires fired
-    offensive incursion
-    """
+_SPOTS, _DIRECTIONS, _PAPERS, _EMBASSIES, _INSTITUTIONS = (
+    word_class("place_words", name) for name in ("spots", "directions", "papers", "embassies", "institutions")
 )
-_SOURCES = _words("from")
-_OBJECTS = _words(
-    """
-    of for with against on to by about between versus vs via than like after despite without under over
-    """
-)
-_BETWEEN = _words(
-    """
-    the a an its his their northern southern eastern western central north south east west northeast northwest
-    southeast southwest upper lower downtown rural remote greater mid restive disputed breakaway occupied war
-    torn ravaged capital city town village region province state state's district area areas parts part of
-    islands island northeastern northwestern southeastern southwestern coastal neighbouring neighboring nearby
-    mainland besieged historic
-    """
-)
-_SPOTS = _words(
-    """
-    capital airport airfield airbase region province provinces state city town towns village villages county
-    district districts border borders coast shore shores island islands prison jail hospital hospitals
-    university college school schools church mosque temple court courts police mayor governor council
-    neighborhood neighbourhood suburb suburbs area port harbor harbour bridge highway street square beach valley
-    mountains river lake oblast prefecture governorate base camp market mall hotel restaurant nightclub factory
-    refinery mine residents protests protest riots riot election elections metro station stadium parliament
-    authorities lawmakers senate
-    """
-)
-_DIRECTIONS = _words(
-    """
-    northern southern eastern western central downtown northeastern northwestern southeastern southwestern
-    """
-)
-_PAPERS = _words(
-    """
-    post times herald tribune gazette journal mail sun star observer chronicle news daily weekly examiner
-    guardian telegraph inquirer courier echo argus standard press bulletin advertiser advocate sentinel
-    """
-)
-_EMBASSIES = _words("embassy embassies consulate consulates ambassador envoy diplomat diplomats")
-_INSTITUTIONS = _words(
-    """
-    government president presidents prime pm premier minister ministers ministry parliament court courts police
-    election elections voters opposition lawmakers senate king queen authorities officials judge prosecutors
-    mayor governor senator lawmaker mp mps cabinet
-    """
-)
-_STATES = _words("state province oblast governorate prefecture")
-_INITIALISMS = _words("us uk uae usa drc dprk prc ksa idf gop fbi cia bjp tplf farc amlo")
-_PREFIXES = _words("anti pro ex")
-_TEAMS = _words("united fc afc rovers wanderers hotspur athletic albion rangers giants cowboys")
-_TITLES = _words(
-    """
-    mr mrs ms dr sir lord lady president minister senator general judge prince princess king queen pope
-    """
+_STATES, _INITIALISMS, _PREFIXES, _TEAMS, _TITLES = (
+    word_class("place_words", name) for name in ("states", "initialisms", "prefixes", "teams", "titles")
 )
 
 

@@ -6,9 +6,8 @@ death and its numbers. Their weights come from tools/train_toll_context.py.
 """
 
 import re
-import tomllib
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from importlib import resources
 from importlib.resources import files
 from itertools import pairwise
@@ -18,19 +17,13 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from tollhouse.services.defense.entities import lexicon
 from tollhouse.services.defense.entities.lexicon import MODIFIERS, VERBS
 from tollhouse.vectors import text_vectors
 
 Outcome = Literal["killed", "wounded", "arrested", "missing"]
 
-_CLASSES: dict[str, str] = tomllib.loads(
-    files("tollhouse.services.defense").joinpath("data", "toll_words.toml").read_text(encoding="utf-8")
-)
-
-
-def word_class(*names: str) -> frozenset[str]:
-    """The words of these classes of data/toll_words.toml."""
-    return frozenset(word for name in names for word in _CLASSES[name].split())
+word_class = partial(lexicon.word_class, "toll_words")
 
 
 def _listed(name: str) -> frozenset[str]:

@@ -28,6 +28,7 @@ from tollhouse.services.defense.ingest.export_parser import (
     read_slot,
     slot_time,
     unpack_export,
+    unpacked_rows,
 )
 from tollhouse.services.defense.ingest.gkg_parser import (
     GKG_COLUMNS,
@@ -129,7 +130,7 @@ async def read_stored_pages(database: Database, pool: SourceMode) -> None:
                 return
             stored = await store.rows_of_pages(connection, pool, ids)
             rows = {
-                page_id: _unique_rows(row for _, packed in stored[page_id] for row in unpacked(packed))
+                page_id: _unique_rows(row for _, packed in stored[page_id] for row in unpacked_rows(packed))
                 for page_id in ids
             }
             titles = await headlines(connection, pool, [article_id(some[0].url) for some in rows.values()])
@@ -142,13 +143,7 @@ async def read_stored_pages(database: Database, pool: SourceMode) -> None:
 
 def report_row(pool: SourceMode, report: Report) -> dict[str, object]:
     """A report as a row of its table."""
-    last_slot = compact(report.last_reported_at)
-    return {"pool": pool, "id": report.id, "last_slot": last_slot, "body": msgspec.json.encode(report)}
-
-
-def unpacked(packed: bytes) -> list[Row]:
-    """The stored rows of a page in one slot."""
-    return msgspec.json.decode(packed, type=list[Row])
+    return store.REPORTS.row(pool, report.id, compact(report.last_reported_at), msgspec.json.encode(report))
 
 
 def _by_page(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -189,7 +184,7 @@ def _with_earlier(
     slot: str, rows: Sequence[Row], earlier: Sequence[tuple[str, bytes]]
 ) -> tuple[Sequence[Row], Sequence[Row]]:
     """A page's rows of this slot and of all slots, given that some are stored already."""
-    stored = {name: unpacked(packed) for name, packed in earlier}
+    stored = {name: unpacked_rows(packed) for name, packed in earlier}
     here = _unique_rows([*stored.pop(slot, []), *rows])
     return here, _unique_rows([*(row for group in stored.values() for row in group), *here])
 

@@ -73,6 +73,11 @@ class Row(Struct, frozen=True, array_like=True):
     url: str
 
 
+def unpacked_rows(packed: bytes) -> list[Row]:
+    """The stored rows of a page in one slot."""
+    return msgspec.json.decode(packed, type=list[Row])
+
+
 COLUMNS = 61
 LONGEST_LINE = 4096
 LONGEST_URL = 2048

@@ -20,7 +20,7 @@ from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.reported_article import import_items
 from tollhouse.services.defense.settings import DefenseSettings
 from tollhouse.services.defense.stories.clusterer import WINDOW
-from tollhouse.storage.database import Database
+from tollhouse.storage.database import Database, upsert
 
 SHORTEST_BACK_OFF_SECONDS = 60
 LONGEST_BACK_OFF_SECONDS = 6 * 3600
@@ -175,7 +175,7 @@ async def _store_poll(database: Database, url: str, result: Poll) -> bool:
     try:
         await import_items(database, "provider", result.articles)
         async with database.writing() as connection:
-            await store.write_feed_state(connection, url, msgspec.json.encode(result.state))
+            await upsert(connection, store.news_feed, [{"url": url, "state": msgspec.json.encode(result.state)}])
         health = result.state.health
         if health.consecutive_failures:
             error = UpstreamFailure("malformed", health.last_error)

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from urllib.parse import unquote_plus
 
+from tollhouse.services.defense.entities.lexicon import word_class
 from tollhouse.services.defense.gazetteer import COUNTRIES
 
 FEWEST_WORDS = 3
@@ -43,17 +44,7 @@ _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\u0e00-\u0e7f]")
 _LETTERS = re.compile(r"[^\W\d_]{2}|[^\W\d_]['\u2019]?[^\W\d_]")
 
 # A path part with only these words names a section of the site.
-_SECTIONS = frozenset({
-    "a", "all", "and", "archive", "article", "articles", "arts", "asia", "at", "breaking", "business", "category",
-    "community", "content", "culture", "current", "east", "economics", "economy", "education", "en", "english",
-    "entertainment", "environment", "events", "fashion", "features", "fitness", "food", "general", "government",
-    "health", "home", "in", "index", "international", "latest", "law", "letters", "life", "lifestyle", "living",
-    "local", "magazine", "media", "middle", "money", "more", "movies", "music", "nation", "national", "news", "of",
-    "on", "opinion", "other", "people", "politics", "post", "press", "releases", "religion", "science", "security",
-    "social", "society", "sports", "sport", "stories", "story", "style", "tech", "technology", "the", "theater", "to",
-    "today", "top", "travel", "trends", "tv", "uk", "us", "video", "videos", "wires", "women", "work", "world",
-    "editor", "views",
-})  # fmt: skip
+_SECTIONS = word_class("slug_words", "sections")
 _LEADING = frozenset({"article", "articles", "story", "news", "detail", "post"})
 _TRAILING = frozenset({"article", "story", "html", "htm", "php", "spt", "ont", "video"})
 # Sites append the name of the agency or paper that wrote the text.
@@ -70,10 +61,7 @@ _OUTLETS = {
 }
 _COPIES = frozenset({"1", "2", "3", "4", "001", "002", "003", "004"})
 # A number after one of these belongs to it: "part 2" is not a second copy of "part".
-_COUNTED = frozenset({
-    "by", "category", "chapter", "covid", "day", "episode", "game", "group", "level", "no", "number", "of", "over",
-    "part", "phase", "round", "season", "stage", "to", "top", "type", "volume", "week",
-})  # fmt: skip
+_COUNTED = word_class("slug_words", "counted")
 
 
 def headline_words(url: str) -> list[str]:
@@ -176,14 +164,8 @@ def title_from_url(url: str, places: Iterable[str] = ()) -> str | None:
 
 
 # Words of other languages; with two of them English capitals would be wrong.
-_FOREIGN = frozenset({
-    "de", "la", "el", "los", "las", "les", "des", "du", "une", "et", "der", "die", "das", "und", "il", "di", "del",
-    "por", "para", "que", "con", "dans", "pour", "sur",
-})  # fmt: skip
-_NEGATED = frozenset({
-    "ain", "aren", "can", "couldn", "didn", "doesn", "don", "hadn", "hasn", "haven", "isn", "shouldn", "wasn", "weren",
-    "won", "wouldn",
-})  # fmt: skip
+_FOREIGN = word_class("slug_words", "foreign")
+_NEGATED = word_class("slug_words", "negated")
 _SHORTENED = {
     "arent": "aren't", "cant": "can't", "couldnt": "couldn't", "didnt": "didn't", "doesnt": "doesn't", "dont": "don't",
     "hasnt": "hasn't", "havent": "haven't", "hes": "he's", "heres": "here's", "isnt": "isn't", "lets": "let's",
@@ -194,13 +176,8 @@ _PARTICLES = frozenset(
     {"Factbox", "Explainer", "Breakingviews", "Timeline", "Exclusive", "Editorial", "Watch", "Opinion"}
 )
 # After these "us" is the pronoun; after the second group only at the end of the sentence.
-_BEFORE_PRONOUN = frozenset({
-    "let", "lets", "let's", "tell", "tells", "give", "gives", "show", "shows", "help", "helps", "make", "makes", "both",
-    "teach", "takes",
-})  # fmt: skip
-_BEFORE_LAST_PRONOUN = frozenset({
-    "of", "for", "with", "to", "about", "among", "around", "all", "on", "after", "join", "joins",
-})  # fmt: skip
+_BEFORE_PRONOUN = word_class("slug_words", "before_pronoun")
+_BEFORE_LAST_PRONOUN = word_class("slug_words", "before_last_pronoun")
 _PREFIXES = frozenset({"anti", "ex", "non"})
 _MAGNITUDES = frozenset({"billion", "million", "trillion", "percent", "magnitude", "bn"})
 # Only these words can join the previous word.

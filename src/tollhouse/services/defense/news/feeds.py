@@ -33,11 +33,20 @@ from tollhouse.services.defense.events.feed import EventsFeed
 from tollhouse.services.defense.events.filter import ABOUT_COUNTRY, CountryText, ShortText, require_country
 from tollhouse.services.defense.events.history import SyncedRows, find_current
 from tollhouse.services.defense.events.pages import EventWindow, FeedPage
-from tollhouse.services.defense.examples import example, feed_endpoint, id_parameter
 from tollhouse.services.defense.ingest.export_parser import SLOT, compact, time_of_slot
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity, PublishedEntity
-from tollhouse.services.defense.paging import ABOUT_CURSOR, Cursor, Position, Slice, position, sliced
+from tollhouse.services.defense.paging import (
+    ABOUT_CURSOR,
+    Cursor,
+    Position,
+    Slice,
+    example,
+    feed_endpoint,
+    id_parameter,
+    position,
+    sliced,
+)
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.related import (
     EntityOverlap,

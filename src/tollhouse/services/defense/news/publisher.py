@@ -27,13 +27,17 @@ from tollhouse.services.defense.ingest.batches import read_stored_pages, report_
 from tollhouse.services.defense.ingest.export_parser import compact, slot_before, slot_time
 from tollhouse.services.defense.news import store
 from tollhouse.services.defense.news.entity import Entity
-from tollhouse.services.defense.news.reported_article import ReportedArticle, page_of_report
+from tollhouse.services.defense.news.reported_article import (
+    PublisherWindow,
+    ReportedArticle,
+    WindowChanges,
+    page_of_report,
+)
 from tollhouse.services.defense.news.story_builder import PUBLISHED_HOURS, EventLinks, NewsSnapshot, StoryBuilder
-from tollhouse.services.defense.news.window import PublisherWindow, WindowChanges
 from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import EVENTS_FEED, NEWS_FEED, REPORTS_FEED, revision, set_revision
 from tollhouse.services.defense.stories.story import Story
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.storage.database import Database, Transaction, upsert
 
 log = logger("news")
 
@@ -125,8 +129,8 @@ class _Writer(Struct, frozen=True):
         await events_store.remove_at(self.connection, source, self.pool, sorted(listed - now), self.number)
         changed = [item for item in published if before is None or before.get(item.id) != item]
         for start in range(0, len(changed), ROWS_PER_WRITE):
-            rows: list[dict[str, object]] = [
-                {"pool": self.pool, "id": it.id, "last_seen": compact(it.last_seen), "body": msgspec.json.encode(it)}
+            rows = [
+                source.row(self.pool, it.id, compact(it.last_seen), msgspec.json.encode(it))
                 for it in changed[start : start + ROWS_PER_WRITE]
             ]
             await events_store.write_at(self.connection, source.table, rows, self.number)
@@ -205,7 +209,7 @@ class Publisher:
             if state := self._states.get(pool):
                 packed = await asyncio.to_thread(_dump_state, state)
                 async with self._database.writing() as connection:
-                    await store.write_memory(connection, pool, packed)
+                    await upsert(connection, store.builder_state, [{"pool": pool, "memory": packed}])
             self._unsaved.discard(pool)
 
     async def _resolve_history(self, pool: SourceMode, newest: str) -> None:
@@ -238,7 +242,7 @@ class Publisher:
             await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(stored - built), at)
             saved = _saved_state(await store.memory(connection, pool))
             state = _SavedState(report.VERSION, saved.stories if saved else b"", events.dump_state())
-            await store.write_memory(connection, pool, msgspec.msgpack.encode(state))
+            await upsert(connection, store.builder_state, [{"pool": pool, "memory": msgspec.msgpack.encode(state)}])
             await set_revision(connection, _resolved(pool), number)
         log.info("history resolved", pool=pool, events=len(built))
 
@@ -346,14 +350,9 @@ async def _write_events(
     number = await events_store.bump_revision(connection, EVENTS_FEED)
     remaining = iter(events)
     while listed := list(islice(remaining, ROWS_PER_WRITE)):
-        rows: list[dict[str, object]] = [
-            {
-                "pool": pool,
-                "id": event.id,
-                "last_slot": min(compact(event.last_reported_at), as_of),
-                "record": msgspec.json.encode(event),
-            }
-            for event in listed
+        rows = [
+            events_store.EVENTS.row(pool, it.id, min(compact(it.last_reported_at), as_of), msgspec.json.encode(it))
+            for it in listed
         ]
         await events_store.write_at(connection, events_store.event, rows, number)
     await events_store.remove_at(connection, events_store.EVENTS, pool, sorted(ended.removed), number)

@@ -1,10 +1,14 @@
-"""Articles as they are stored, with the names and places of each page, and importing them into the store."""
+"""Articles as they are stored, with the names and places of each page: importing them, and reading what changed.
+
+The publisher reads the reports and articles of one source mode in its windows.
+"""
 
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from datetime import date, datetime
 from sys import intern
 from typing import Any
 
@@ -12,15 +16,19 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from tollhouse.services.defense import store as events_store
 from tollhouse.services.defense.article import Article, article_id, find_publisher, has_foreign_letters, names_agency
 from tollhouse.services.defense.entities.extractor import extract_names
 from tollhouse.services.defense.entities.lexicon import EntityType, Mention
 from tollhouse.services.defense.entities.merge import NamedEntity, bare_name, named_entities
+from tollhouse.services.defense.events import event_set
 from tollhouse.services.defense.events.classifier import title_relevance
+from tollhouse.services.defense.events.event_set import EventSet
+from tollhouse.services.defense.events.history import FATALITIES_BACK, FatalitiesByCountry, read_fatalities
 from tollhouse.services.defense.events.place import decide_place
-from tollhouse.services.defense.events.report import Report, composed_title
+from tollhouse.services.defense.events.report import Page, Report, ReportHeadline, composed_title, event_id
 from tollhouse.services.defense.gazetteer import find_country
-from tollhouse.services.defense.ingest.export_parser import compact
+from tollhouse.services.defense.ingest.export_parser import compact, unpacked_rows
 from tollhouse.services.defense.ingest.gkg_parser import GkgRecord
 from tollhouse.services.defense.ingest.gkg_parser import Mention as EventMention
 from tollhouse.services.defense.ingest.url_title import title_from_url
@@ -29,12 +37,15 @@ from tollhouse.services.defense.recordings import SourceMode
 from tollhouse.services.defense.store import (
     ARTICLES_FEED,
     CHUNK,
+    Source,
     bodies_by_id,
     bump_revision,
+    page_file,
+    revision,
     write_at,
-    write_page_file,
 )
-from tollhouse.storage.database import Database, Transaction
+from tollhouse.services.defense.stories.clusterer import WINDOW
+from tollhouse.storage.database import Database, Transaction, upsert
 
 
 class Place(Struct, frozen=True, gc=False):
@@ -191,19 +202,14 @@ async def store_pages(
         if file is not None:
             # The end of the window may move with it, which readers of the articles learn from a revision.
             number = await bump_revision(connection, ARTICLES_FEED)
-            await write_page_file(connection, **file)
+            await upsert(connection, page_file, [file])
         for start in range(0, len(reports), CHUNK):
             changed = await _changed(connection, pool, reports[start : start + CHUNK])
             if changed:
                 number = number or await bump_revision(connection, ARTICLES_FEED)
-                rows: list[dict[str, object]] = [
-                    {
-                        "pool": pool,
-                        "id": report.article.id,
-                        "published": compact(report.article.published),
-                        "body": msgspec.json.encode(report),
-                    }
-                    for report in changed
+                rows = [
+                    store.ARTICLES.row(pool, it.article.id, compact(it.article.published), msgspec.json.encode(it))
+                    for it in changed
                 ]
                 await write_at(connection, store.article, rows, number)
             count += len(changed)
@@ -217,3 +223,91 @@ async def _changed(
     known = {identity: msgspec.json.decode(packed, type=ReportedArticle) for identity, packed in stored.items()}
     merged = [merged_reports(known[r.article.id], r) if r.article.id in known else r for r in reports]
     return [report for report in merged if known.get(report.article.id) != report]
+
+
+class WindowChanges(Struct, frozen=True):
+    """What changed in the window: reports, articles, and pages whose report is missing or lacks its headline.
+
+    `reports` are packed by the event set. `has_changes` is also true when only fatality records changed.
+    """
+
+    reports: list[bytes]
+    articles: list[ReportedArticle]
+    pages: list[Page]
+    has_changes: bool
+
+
+class PublisherWindow:
+    """Reads what changed for the events of one source mode. Discard it after a failed sync."""
+
+    def __init__(self, events: EventSet) -> None:
+        self._events = events
+        self._seen: dict[str, int] = {}
+        self.fatalities: FatalitiesByCountry = {}
+        self._fatalities_at: tuple[int, date] | None = None
+
+    async def sync(self, connection: Transaction, pool: SourceMode, as_of: datetime) -> WindowChanges:
+        """Read what changed up to `as_of`."""
+        has_new_fatalities = await self._sync_fatalities(connection, as_of)
+        reports: list[bytes] = []
+        async for bodies in self._changes(connection, events_store.REPORTS, pool, compact(as_of - event_set.WINDOW)):
+            reports += await asyncio.to_thread(self._events.packed.pack, bodies)
+        articles: list[ReportedArticle] = []
+        async for bodies in self._changes(connection, store.ARTICLES, pool, compact(as_of - WINDOW)):
+            articles += [msgspec.json.decode(body, type=ReportedArticle) for body in bodies]
+        pages = await self._pages(connection, pool, articles, reports)
+        return WindowChanges(reports, articles, pages, has_new_fatalities or bool(reports or articles))
+
+    async def _changes(
+        self, connection: Transaction, source: Source, pool: SourceMode, after: str
+    ) -> AsyncIterator[list[bytes]]:
+        """The bodies of the rows after a time that changed since the last sync, in batches."""
+        before, self._seen[source.feed] = self._seen.get(source.feed), await revision(connection, source.feed)
+        if before is None:
+            changes = events_store.rows_after(connection, source, pool, after)
+        else:
+            changes = events_store.rows_changed_since(connection, source, pool, before)
+        async for rows in changes:
+            yield [body for _, moment, body in rows if moment > after]
+
+    async def _pages(
+        self,
+        connection: Transaction,
+        pool: SourceMode,
+        articles: Iterable[ReportedArticle],
+        reports: Iterable[bytes],
+    ) -> list[Page]:
+        """The articles with a headline of their own that no report has."""
+        headlined = [reported for reported in articles if reported.article.source in store.BASIS]
+        if not headlined:
+            return []
+        decoder = msgspec.json.Decoder(ReportHeadline)
+        changed = {it.id: it for it in map(decoder.decode, map(self._events.packed.unpack, reports))}
+        report_of = {it.article_id: it.id for it in changed.values()}
+        known: dict[str, ReportHeadline | None] = {}
+        untitled: dict[str, ReportedArticle] = {}
+        for reported in headlined:
+            article = reported.article
+            known_id = report_of.get(article.id) or self._events.report_of(article.id)
+            report_id = known_id or event_id(article.url)
+            report = known[report_id] = changed.get(report_id) or self._events.headline(report_id)
+            if report is None or (report.title_basis, report.title) != (store.BASIS[article.source], article.title):
+                untitled[report_id] = reported
+        stored = await events_store.rows_of_pages(connection, pool, list(untitled))
+        pages = []
+        for report_id, reported in untitled.items():
+            report, article = known[report_id], reported.article
+            rows = {row.id: row for _, packed in stored.get(report_id, ()) for row in unpacked_rows(packed)}
+            headline = (article.title, store.BASIS[article.source])
+            pages.append(Page(report.url if report else article.url, list(rows.values()), headline, article))
+        return pages
+
+    async def _sync_fatalities(self, connection: Transaction, as_of: datetime) -> bool:
+        """Read fatality records again if they changed; whether they did."""
+        day = (as_of - WINDOW - FATALITIES_BACK).date()
+        number = await revision(connection, events_store.FATALITIES_FEED)
+        if (number, day) == self._fatalities_at:
+            return False
+        before, self._fatalities_at = self.fatalities, (number, day)
+        self.fatalities = await read_fatalities(connection, day)
+        return before != self.fatalities

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
-from sqlalchemy import Column, Index, Integer, LargeBinary, String, Table, delete, insert, select
+from sqlalchemy import Column, LargeBinary, String, Table, delete, insert, select
 
 from tollhouse.services.defense.article import ArticleSource
 from tollhouse.services.defense.events.event import TitleBasis
@@ -21,31 +21,16 @@ from tollhouse.services.defense.store import (
     event_report,
     event_rows,
     feed_revision,
+    followed_table,
     gdelt_slot,
     mark_removed,
     revision,
 )
 from tollhouse.storage.database import Transaction, metadata, upsert
 
-
-def _feed_table(name: str, moment: str) -> Table:
-    """A table whose rows have a time, a body and the revision that changed them last."""
-    return Table(
-        name,
-        metadata,
-        Column("pool", String(10), primary_key=True),
-        Column("id", String(32), primary_key=True),
-        Column(moment, String(14), nullable=False),
-        Column("body", LargeBinary, nullable=False),
-        Column("revision", Integer, nullable=False, server_default="0"),
-        Index(f"{name}_by_time", "pool", moment),
-        Index(f"{name}_by_revision", "pool", "revision"),
-    )
-
-
-article = _feed_table("article", "published")
-story = _feed_table("story", "last_seen")
-entity = _feed_table("entity", "last_seen")
+article = followed_table("article", "published", "by_time")
+story = followed_table("story", "last_seen", "by_time")
+entity = followed_table("entity", "last_seen", "by_time")
 
 successor = Table(
     "successor",
@@ -87,11 +72,6 @@ async def memory(connection: Transaction, pool: str) -> bytes | None:
     return (await connection.execute(select(builder_state.c.memory).where(builder_state.c.pool == pool))).scalar()
 
 
-async def write_memory(connection: Transaction, pool: str, packed: bytes) -> None:
-    """Save the state of the publisher."""
-    await upsert(connection, builder_state, [{"pool": pool, "memory": packed}])
-
-
 async def delete_news_before(connection: Transaction, pool: str, moment: str, number: int, *, is_seen: bool) -> None:
     """Delete what was last seen before a time, at a revision. `is_seen`: readers' windows may contain it."""
     old_articles = await connection.execute(delete(article).where(article.c.pool == pool, article.c.published < moment))
@@ -108,11 +88,6 @@ async def feed_states(connection: Transaction) -> dict[str, bytes]:
     """The state of each feed since its last poll."""
     rows: Any = await connection.execute(select(news_feed.c.url, news_feed.c.state))
     return {row.url: row.state for row in rows}
-
-
-async def write_feed_state(connection: Transaction, url: str, packed: bytes) -> None:
-    """Write the state of a feed for its next poll."""
-    await upsert(connection, news_feed, [{"url": url, "state": packed}])
 
 
 async def successors_of(connection: Transaction, pool: str, ids: Sequence[str]) -> dict[str, str]:

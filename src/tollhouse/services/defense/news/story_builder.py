@@ -19,24 +19,38 @@ from tollhouse.services.defense.stories.clusterer import (
     Clusterer,
     ClustererState,
 )
-from tollhouse.services.defense.stories.story import Context, LiveStory, Story, build_story
+from tollhouse.services.defense.stories.story import LiveStory, Story, StoryReport, mean_tone, summarize
 
 MOST_ENTITIES = 30
 
 
-def build_context(reports: Sequence[ReportedArticle], events: Sequence[EventRecord], source_count: int) -> Context:
-    """The context of a story from its articles, the events they report, and its number of source families."""
+def build_story(story_id: str, reports: Sequence[ReportedArticle], events: Sequence[EventRecord]) -> Story:
+    """The served story of articles (at least one) and of the events that they report."""
+    articles = [report.article for report in reports]
+    newest_first = sorted(articles, key=lambda article: (article.published, article.id), reverse=True)
+    title, summary = summarize(articles)
+    source_count = count_source_families(article.family for article in articles)
     names = Counter(named.id for report in reports for named in report.names)
     # The category is the one with the largest total confidence.
     weight: Counter[Category] = Counter()
     for event in events:
         weight[event.category] += round(1_000 * event.confidence)
-    return Context(
+    return Story(
+        id=story_id,
+        title=title,
+        summary=summary,
         category=weight.most_common(1)[0][0] if weight else None,
         countries=[country for country, _ in Counter(event.geo.country for event in events).most_common()],
+        first_seen=newest_first[-1].published,
+        last_seen=newest_first[0].published,
+        article_count=len(articles),
+        source_count=source_count,
+        sources=sorted({article.publisher for article in articles}),
+        articles=[StoryReport(a.title, a.url, a.publisher, a.published) for a in newest_first],
         entities=[identity for identity, _ in names.most_common(MOST_ENTITIES)],
         event_ids=sorted(event.id for event in events),
         significance=_significance(reports, events, source_count),
+        tone=mean_tone(articles),
     )
 
 
@@ -214,7 +228,7 @@ class StoryBuilder:
         members = [self._published[identity] for identity in live.articles if identity in self._published]
         if not members:
             return None
-        story = _build_story(live.id, members, events)
+        story = build_story(live.id, members, events)
         self._built[live.id] = _BuiltStory(live.articles, events, story)
         return story
 
@@ -234,10 +248,3 @@ def _read_clusterer(state: bytes) -> Clusterer:
 def _for_clustering(report: ReportedArticle) -> Article:
     """The article, without a composed title."""
     return report.article if report.has_headline else replace(report.article, title="")
-
-
-def _build_story(story_id: str, reports: Sequence[ReportedArticle], events: Sequence[EventRecord]) -> Story:
-    articles = [report.article for report in reports]
-    source_count = count_source_families(article.family for article in articles)
-    context = build_context(reports, events, source_count)
-    return replace(build_story(story_id, articles, context), source_count=source_count)

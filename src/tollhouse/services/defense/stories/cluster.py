@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from math import log, log2
 from sys import intern
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 from numpy import float32
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 FEW = 32
 
+Key = TypeVar("Key", bound=Hashable)
 User = TypeVar("User", bound=Hashable)
 Users = tuple[User, ...] | dict[User, None]
 
@@ -46,6 +47,27 @@ def without_user(users: Users[User], user: User) -> Users[User]:
         return tuple([one for one in users if one is not user])
     del users[user]
     return tuple(users) if len(users) < FEW else users
+
+
+class UserIndex(Generic[Key, User]):
+    """The users of each key that has any."""
+
+    def __init__(self) -> None:
+        self.users: dict[Key, Users[User]] = {}
+
+    def add(self, user: User, keys: Iterable[Key]) -> None:
+        # Most keys have one user: they share its tuple.
+        known, alone = self.users, (user,)
+        for key in keys:
+            users = known.get(key)
+            known[key] = with_user(users, user) if users else alone
+
+    def remove(self, user: User, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if others := without_user(self.users[key], user):
+                self.users[key] = others
+            else:
+                del self.users[key]
 
 
 TITLE_CHARS = 400
@@ -344,34 +366,17 @@ TERMS, STEPS, BEST = 8, 64, 6
 LARGE, BEST_LARGE = 4, 3
 
 
-class Index:
+class Index(UserIndex[str, Cluster]):
     """Clusters by term, the last that grew last."""
-
-    def __init__(self) -> None:
-        self.clusters: dict[str, Users[Cluster]] = {}
-
-    def add(self, cluster: Cluster, terms: Iterable[str]) -> None:
-        # Most terms are of one cluster: they share its tuple.
-        clusters, alone = self.clusters, (cluster,)
-        for term in terms:
-            users = clusters.get(term)
-            clusters[term] = with_user(users, cluster) if users else alone
-
-    def remove(self, cluster: Cluster, terms: Iterable[str]) -> None:
-        for term in terms:
-            if others := without_user(self.clusters[term], cluster):
-                self.clusters[term] = others
-            else:
-                del self.clusters[term]
 
     def candidates(self, cluster: Cluster) -> list[Cluster]:
         """The other clusters that share most with it in its weightiest terms."""
         own = cluster.text or cluster.title
-        weightiest = sorted([(-weight, term) for term, weight in own.items() if len(self.clusters[term]) > 1])
+        weightiest = sorted([(-weight, term) for term, weight in own.items() if len(self.users[term]) > 1])
         shared: dict[Cluster, float] = {}
         steps, is_text = STEPS, bool(cluster.text)
         for weight, term in weightiest[:TERMS]:
-            for other in reversed(self.clusters[term]):
+            for other in reversed(self.users[term]):
                 if not steps:
                     break
                 steps -= 1

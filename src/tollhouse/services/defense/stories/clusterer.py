@@ -164,7 +164,7 @@ class Clusterer:
             [StoredStory(c.id, list(map(_stored, c.wordings.values())), c.absorbed, c.searched) for c in clusters],
             {
                 term: [place[user] for user in users]
-                for term, users in sorted(self._index.clusters.items())
+                for term, users in sorted(self._index.users.items())
                 if len(users) > 1
             },
             self._weighed_at,
@@ -176,7 +176,7 @@ class Clusterer:
         vectors = iter(text_vectors().embed([wording.title for stored in state.stories for wording in stored.wordings]))
         clusters = [clusterer._restore(stored, vectors) for stored in state.stories]
         for term, users in state.shared.items():
-            clusterer._index.clusters[term] = users_of([clusters[place] for place in users])
+            clusterer._index.users[term] = users_of([clusters[place] for place in users])
         heapify(clusterer._oldest)
         clusterer._weighed_at = state.weighed_at
         return clusterer

@@ -172,40 +172,8 @@ class Story(Struct, frozen=True, gc=False):
     tone: float | None
 
 
-class Context(Struct, frozen=True):
-    """The events and entities of a story."""
-
-    category: Category | None = None
-    countries: Sequence[str] = ()
-    entities: Sequence[str] = ()
-    event_ids: Sequence[str] = ()
-    significance: float = 0.0
-
-
-def build_story(story_id: str, articles: Sequence[Article], context: Context) -> Story:
-    """Build the served story of articles (at least one)."""
-    newest_first = sorted(articles, key=lambda article: (article.published, article.id), reverse=True)
-    title, summary = summarize(articles)
-    return Story(
-        id=story_id,
-        title=title,
-        summary=summary,
-        category=context.category,
-        countries=list(context.countries),
-        first_seen=newest_first[-1].published,
-        last_seen=newest_first[0].published,
-        article_count=len(articles),
-        source_count=len({article.family for article in articles}),
-        sources=sorted({article.publisher for article in articles}),
-        articles=[StoryReport(a.title, a.url, a.publisher, a.published) for a in newest_first],
-        entities=list(context.entities),
-        event_ids=list(context.event_ids),
-        significance=context.significance,
-        tone=_tone(articles),
-    )
-
-
-def _tone(articles: Sequence[Article]) -> float | None:
+def mean_tone(articles: Sequence[Article]) -> float | None:
+    """The mean of GDELT's tone, each source family once; None if no article has one."""
     tones: dict[str, list[float]] = {}
     for article in articles:
         if article.tone is not None:
