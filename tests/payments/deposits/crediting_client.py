@@ -8,7 +8,8 @@ from tests.waiting import until
 from tollhouse.config.settings import Settings
 from tollhouse.payments.chain.client import ChainClient
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
-from tollhouse.payments.deposits import Deposits, DepositTerms
+from tollhouse.payments.deposit_evidence import DepositTerms
+from tollhouse.payments.deposits import Deposits
 from tollhouse.payments.ledger.ledger import open_ledger
 from tollhouse.storage.database import open_database
 

@@ -19,7 +19,8 @@ from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits
 from tollhouse.payments.chain.contracts import call_data, settle_call
 from tollhouse.payments.chain.local_chain import ACCOUNTS, MULTICALL3, Account, LocalChain
-from tollhouse.payments.deposits import Deposits, DepositTerms, open_deposits
+from tollhouse.payments.deposit_evidence import DepositTerms
+from tollhouse.payments.deposits import Deposits, open_deposits
 
 pytestmark = pytest.mark.both_databases
 

@@ -10,7 +10,8 @@ from tollhouse.errors import Problem
 from tollhouse.payments.chain.client import ChainClient, Limits, Nodes
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.deposits import DepositMonitor, Deposits, DepositTerms
+from tollhouse.payments.deposit_evidence import DepositTerms
+from tollhouse.payments.deposits import DepositMonitor, Deposits
 from tollhouse.payments.ledger.types import Transfer
 from tollhouse.payments.reorganisation import WATCHED_BLOCKS
 

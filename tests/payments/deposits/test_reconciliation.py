@@ -2,7 +2,8 @@ import pytest
 
 from tollhouse.payments.chain.local_chain import ACCOUNTS, LocalChain
 from tollhouse.payments.chain.replies import ChainUnavailable
-from tollhouse.payments.deposits import Deposits, DepositTerms
+from tollhouse.payments.deposit_evidence import DepositTerms
+from tollhouse.payments.deposits import Deposits
 from tollhouse.payments.ledger.types import Transfer
 
 pytestmark = pytest.mark.both_databases
