@@ -1,7 +1,7 @@
 """Schemes of payment, and the verification of a payment: its content and signature, and a simulation on the chain."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 from msgspec import Struct
 
@@ -53,60 +53,26 @@ from tollhouse.payments.x402.types import (
 from tollhouse.payments.x402.upto import Upto
 
 
-class Scheme(Protocol):
-    """A way to authorize a transfer. Payment and requirement are always of this scheme."""
-
-    gas: int
-    """Units of gas that a payment from a key uses alone in a transaction."""
-    logs_every_use: bool
-    """Whether each use of an authorization leaves a log with its nonce."""
-
-    def mismatch(self, payment: Payment, requirement: Requirement) -> str | None:
-        """Why the payment does not meet the requirement, apart from recipient and amount."""
-
-    def digest(self, payment: Payment, requirement: Requirement) -> bytes:
-        """The 32 bytes that the payer signed."""
-
-    def plan(
-        self, payment: Payment, requirement: Requirement, key: Signature | None, factories: Collection[str]
-    ) -> SettlementPlan:
-        """The calls that move the requirement's amount. `key` is the payer's signature if it was made by its key."""
-
-    def nonce_use(self, payment: Payment, requirement: Requirement) -> NonceUse:
-        """How to ask whether the authorization was used, or given up."""
-
-    def preconditions(self, payment: Payment, requirement: Requirement) -> Mapping[str, ContractCall]:
-        """Further calls that tell why a transfer cannot succeed."""
-
-    def failure(self, results: Mapping[str, CallResult], requirement: Requirement) -> str | None:
-        """Why the transfer cannot succeed; None if it can. Raises ChainUnavailable."""
-
-    def use_filters(self, payment: Payment, requirement: Requirement) -> Sequence[tuple[str, tuple[str, ...]]]:
-        """Contracts and topics of the logs that a use of the authorization leaves."""
-
-    def use(self, log: Log, data: bytes, payment: Payment) -> Literal["given_up", "used"] | None:
-        """What such a log says of the authorization; `data`, where uses are not logged, is of its transaction."""
-
-    def is_in(self, receipt: Receipt, settled: SettledTransfer) -> bool:
-        """Whether a transaction's logs show the transfer."""
-
-
 class Exact:
     """The exact amount, by an EIP-3009 authorization: the token itself checks it and logs its use."""
 
     gas = 95_000
-    """USDC's transfer through Multicall3. In a batch it is less than half."""
+    """Units of gas that a payment from a key uses alone in a transaction. In a batch it is less than half."""
     logs_every_use = True
+    """Whether each use of an authorization leaves a log with its nonce."""
 
     def mismatch(self, _payment: Payment, _requirement: Requirement) -> str | None:
+        """Why the payment does not meet the requirement, apart from recipient and amount."""
         return None
 
     def digest(self, payment: Payment, requirement: Requirement) -> bytes:
+        """The 32 bytes that the payer signed."""
         return transfer_digest(requirement.domain, _transfer(payment))
 
     def plan(
         self, payment: Payment, requirement: Requirement, key: Signature | None, factories: Collection[str]
     ) -> SettlementPlan:
+        """The calls that move the requirement's amount. `key` is the payer's signature if it was made by its key."""
         authorization = _transfer(payment)
         if key is not None:
             call = transfer_with_eoa_signature(authorization, key)
@@ -121,21 +87,26 @@ class Exact:
         return SettlementPlan(transfer, None, self.gas, is_factory_refused=True)
 
     def nonce_use(self, payment: Payment, requirement: Requirement) -> NonceUse:
+        """How to ask whether the authorization was used, or given up."""
         paid = payment.authorization
         return NonceUse(ContractCall(requirement.asset, authorization_state(paid.sender, paid.nonce)))
 
     def preconditions(self, _payment: Payment, _requirement: Requirement) -> Mapping[str, ContractCall]:
+        """Further calls that tell why a transfer cannot succeed."""
         return {}
 
     def failure(self, results: Mapping[str, CallResult], _requirement: Requirement) -> str | None:
+        """Why the transfer cannot succeed; None if it can. Raises ChainUnavailable."""
         transfer = results["transfer"]
         return None if transfer.is_success else revert_reason(transfer)
 
     def use_filters(self, payment: Payment, requirement: Requirement) -> Sequence[tuple[str, tuple[str, ...]]]:
+        """Contracts and topics of the logs that a use of the authorization leaves."""
         topics = (address_topic(payment.payer), payment.nonce)
         return [(requirement.asset, (USED_TOPIC, *topics)), (requirement.asset, (CANCELLED_TOPIC, *topics))]
 
     def use(self, log: Log, _data: bytes, _payment: Payment) -> Literal["given_up", "used"] | None:
+        """What such a log says of the authorization; `data`, where uses are not logged, is of its transaction."""
         return "given_up" if log.topics[0] == CANCELLED_TOPIC else "used"
 
     def is_in(self, receipt: Receipt, settled: SettledTransfer) -> bool:
@@ -146,6 +117,9 @@ class Exact:
             for used, after in zip(receipt.logs, receipt.logs[1:], strict=False)
         )
 
+
+Scheme = Exact | Upto
+"""A way to authorize a transfer. Payments and requirements that a scheme is given are always of it."""
 
 _SCHEMES: dict[str, Scheme] = {EXACT: Exact(), UPTO: Upto()}
 
