@@ -452,6 +452,8 @@ def _can_be_name(item: Item, linked: Linked) -> bool:
     is_capital = item.text[:1].isupper() and before is not None and linked.language != "de"
     is_last = place == len(linked.items) - 1 or linked.items[place + 1].says(*_ENDS)
     is_led = before is not None and (before.says(*_LEADING) or before.find("verb", "stranded") is not None)
+    # Of two unknown words at the end, the first may be a misspelt preposition.
+    is_led = is_led or (place > 1 and linked.items[place - 1].find("unknown") is not None)
     return is_capital or (is_last and is_led) or _is_counted(place, linked.items)
 
 

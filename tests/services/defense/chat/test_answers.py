@@ -157,7 +157,7 @@ def test_orders_in_a_headline_are_quoted_as_data(recorded):
     [
         (
             "Which countries had protests but no battle?",
-            {"Belarus", "Thailand", "Peru", "United Kingdom", "United States"},
+            {"Belarus", "Thailand", "Peru", "United Kingdom"},
         ),
         ("countries with both battles and protests", {"Bangladesh", "Nigeria", "Western Sahara"}),
     ],
@@ -176,9 +176,9 @@ def test_a_query_tool_finds_groups_without_others_and_whether_all_rows_are_so(re
 
     battles, protests = ([{"attribute": "category", "values": [value]}] for value in ("Battles", "Protests"))
     groups = asked(find="groups", attribute="country", where=protests, without=battles)
-    assert len(groups["figures"]) == 5
+    assert len(groups["figures"]) == 4
     mean = asked(find="groups", attribute="country", mean=True)
-    assert mean["figures"][-1]["value"] == pytest.approx(274 / 77)
+    assert mean["figures"][-1]["value"] == pytest.approx(273 / 77)
     every = asked(find="every", where=battles, also=protests)
     assert every["figures"][-1]["value"] == 0
     assert "error" in asked(find="every", where=battles)
