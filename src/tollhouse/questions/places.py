@@ -105,12 +105,15 @@ def with_parts_of_world(declaration: Declaration, attribute: str) -> Declaration
     return replace(declaration, kinds=tuple(kinds))
 
 
-def country_names(country: Country, kind: str, value: str) -> Iterator[Named]:
-    """Every way to write a country, as names of this value of the kind's `country`; codes only in capitals."""
+def country_names(country: Country, kind: str, value: str, *, with_codes: bool) -> Iterator[Named]:
+    """Every way to write a country, as names of this value of the kind's `country`; codes only in capitals.
+
+    Its codes are for countries of the data: elsewhere "AI" is seldom Anguilla.
+    """
     for text in (country.name, *country.aliases, *country.demonyms, *country.translated):
         for ending in ("", *_GERMAN_ENDINGS) if text.endswith("sch") else ("",):
             yield Named(text + ending, kind, "country", value)
-    for code in (country.alpha2, country.alpha3):
+    for code in (country.alpha2, country.alpha3) if with_codes else ():
         if code.lower() not in _WORDS:
             yield Named(code, kind, "country", value, exact=True)
 

@@ -149,7 +149,7 @@ def _with_countries(attribute: Attribute, values: Collection[Scalar]) -> Attribu
         return attribute
     forms = {
         known.get(country.alpha2, country.name): tuple(
-            dict.fromkeys(name.text for name in country_names(country, ITEM, "") if not name.exact)
+            dict.fromkeys(name.text for name in country_names(country, ITEM, "", with_codes=False))
         )
         for country in countries().values()
     }

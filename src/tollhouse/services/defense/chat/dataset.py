@@ -140,7 +140,12 @@ class FeedDataset(Dataset):
         return f"{row.area}: {row.explanation}" if kind == GAP else ""
 
     def names(self) -> Iterable[Named]:
-        places = [named for country in countries().values() for named in country_names(country, EVENT, country.name)]
+        used = {entry.event.geo.country for entry in self._rows[EVENT]}
+        places = [
+            named
+            for country in countries().values()
+            for named in country_names(country, EVENT, country.name, with_codes=country.name in used)
+        ]
         yield from places
         yield from self._values_of_data()
         taken = {named.text.casefold() for named in places}

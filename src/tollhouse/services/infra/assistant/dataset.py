@@ -216,8 +216,9 @@ class GraphDataset(Dataset):
             aliases = (text for text in others if text.lower().removesuffix(" makers").upper() not in made)
             for text in (category.name, category.id, *aliases):
                 yield Named(text, "company", "category", category.id)
+        used = {company.country for company in self.graph.companies}
         for country in countries().values():
-            yield from country_names(country, "company", country.alpha2)
+            yield from country_names(country, "company", country.alpha2, with_codes=country.alpha2 in used)
         products = (product for company in self.graph.companies for product in company.products)
         inputs = (text for edge in self.graph.edges for text in (*edge.slots, edge.product or ""))
         yield from self._product_names("company", products)
