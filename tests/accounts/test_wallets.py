@@ -65,11 +65,8 @@ async def test_wallets_registered_at_once_are_agents_of_their_own(ring, database
 
 @pytest.mark.parametrize("text", ["", "0x", ACCOUNT.address[:-1], ACCOUNT.address.swapcase(), "vitalik.eth"])
 async def test_what_is_no_address_is_not_registered(ring, database, text):
-    with pytest.raises(Problem) as raised:
+    with pytest.raises(ValueError, match="address"):
         await ring.register(text)
-    problem = raised.value
-    assert (problem.status, problem.code, problem.facts) == (400, "invalid-body", {"parameter": "wallet_address"})
-    assert "address" in problem.detail
     assert await stored(database) == []
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.resources import files
 
 _RECORDING = files("tollhouse.services.defense").joinpath("data", "recording")
+_DAY = re.compile(r"/2020/\d{1,2}/\d{1,2}/")
 
 
 def recent_slots(count: int) -> list[str]:
@@ -21,7 +23,7 @@ def recent_slots(count: int) -> list[str]:
 
 
 def export(slot: str, number: int) -> bytes:
-    """A zipped export of `slot`: the recording's `number`-th file with its dates moved."""
+    """A zipped export of `slot`: the recording's `number`-th file with its dates moved, and none in addresses."""
     recorded = sorted(entry.name for entry in _RECORDING.iterdir() if entry.name.endswith(".zip"))[number]
     with zipfile.ZipFile(io.BytesIO(_RECORDING.joinpath(recorded).read_bytes())) as archive:
         text = archive.read(archive.namelist()[0]).decode("utf-8")
@@ -30,6 +32,7 @@ def export(slot: str, number: int) -> bytes:
         columns = line.split("\t")
         columns[0] = f"{slot[2:12]}{columns[0]}"
         columns[1], columns[59] = slot[:8], slot
+        columns[60] = _DAY.sub("/", columns[60])
         lines.append("\t".join(columns))
     return _zipped(f"{slot}.export.CSV", lines)
 

@@ -16,7 +16,7 @@ POLL_SECONDS = 0.2
 # Of the recording's 21st file: a page whose address has no words, and a battle with a place below the country.
 NUMBER = 20
 WORDLESS = "http://www.chinadaily.com.cn/a/202011/15/WS5fb0a376a31024ad0ba941f4.html"
-BATTLE = "https://www.aljazeera.com/news/2020/11/15/rockets-fired-from-ethiopias-tigray-region-hit-eritrean-capital"
+BATTLE = "https://www.aljazeera.com/news/rockets-fired-from-ethiopias-tigray-region-hit-eritrean-capital"
 TITLE = "Afghan army and Taliban to talk about a ceasefire"
 UNTOLD = "https://www.dispatch.example/4711"
 

@@ -165,7 +165,7 @@ async def test_retry_after_is_read_in_seconds():
 
 
 async def test_retry_after_is_read_as_a_date(monkeypatch):
-    monkeypatch.setattr(clock, "now", lambda: NOON)
+    monkeypatch.setattr(clock, "seconds", NOON.timestamp)
     answer = await fetched(lambda _: Reply(429, headers={"Retry-After": "Sat, 21 Nov 2026 12:05:00 GMT"}))
     assert answer.retry_after_seconds == 300
 
