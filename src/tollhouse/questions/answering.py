@@ -129,7 +129,7 @@ class Engine:
                 return Refusal("unclear")
         tests = {(test.words, test.attribute) for rows in rows_in(reading.query) for test in every_test(rows.where)}
         for item in question.linked(reading.corrected).items:
-            # "MU" names a company by its ticker, and Mauritius.
+            # The same letters can name a company by its ticker, and a country by its code.
             used = [meaning for meaning in item.meanings if (item.text, meaning.name) in tests]
             others = [meaning for meaning in item.meanings if meaning.role == "value" and meaning not in used]
             if used and any(self._has_rows(other) for other in others if other.kind == used[0].kind):

@@ -202,8 +202,8 @@ def test_product_is_found_by_a_part_of_its_name(assistant):
     assert assistant.answer("Which companies do CoWoS packaging?", None)[0].ids == ("tsmc",)
 
 
-def test_none_is_not_said_where_a_word_names_a_company_too(assistant):
-    assert assistant.answer("Which company trades under MU?", None)[0].refusal is not None
+def test_ticker_that_is_the_code_of_a_country_without_companies_names_its_company(assistant):
+    assert assistant.answer("Which company trades under MU?", None)[0].ids == ("micron",)
 
 
 def test_none_is_not_said_of_a_phrase_that_no_link_has(assistant):
