@@ -276,9 +276,9 @@ async def of_list(folder: Path) -> dict[str, Any]:
                 served = await served_pool(connection, recorded=False)
                 assert served
                 await synced.sync(connection, served, compact(END - timedelta(days=2)))
-            begin = compact(END - timedelta(days=1))
-            items = [(synced.slot(one), entry) for one, entry in synced.items.items()]
-            held[:] = [await asyncio.to_thread(ListedEvents, [entry for slot, entry in items if slot > begin])]
+            begin = END - timedelta(days=1)
+            entries = [entry for entry in synced.items.values() if entry.reported_at > begin]
+            held[:] = [await asyncio.to_thread(ListedEvents, entries)]
 
         begun = perf_counter()
         await refresh()
