@@ -94,8 +94,9 @@ def samples_of(
             deaths,
             chance.random(),
             to_minute(moment),
-            None,
-            None,  # type: ignore[arg-type]
+            entities=(),
+            is_relevant=True,
+            entry=None,
         )
     return found
 
@@ -150,7 +151,7 @@ def naive(evaluator: Evaluator) -> tuple[float, int]:
 
 
 def _by_hand(rule: Rule, marks: Mapping[str, EventSample], as_of: int) -> float:
-    category, country, tier = rule.key
+    category, country, tier, is_relevant = rule.key
     since = as_of - 60 * rule.window_hours
     meant = [
         mark
@@ -159,6 +160,7 @@ def _by_hand(rule: Rule, marks: Mapping[str, EventSample], as_of: int) -> float:
         and (category is None or mark.category == category)
         and (country is None or mark.country_code == country)
         and (tier is None or mark.severity_tier == tier)
+        and (is_relevant is None or mark.is_relevant == is_relevant)
     ]
     if rule.metric == "event_count":
         return len(meant)
@@ -173,11 +175,12 @@ def record(event: tuple[str, str, str, int], moment: datetime) -> EventRecord:
     country = find_country(name)
     assert country is not None
     return EventRecord(
-        id=identity, url=f"https://news.example/{identity}", title="A report of some length about what happened",
+        id=identity, source_urls=[f"https://news.example/{identity}"], source_count=1,
+        title="A report of some length about what happened",
         title_basis="url", event_date=moment.date(), category=category, subcategory="",  # type: ignore[arg-type]
         geo=Geo(name, "", 0.0, 0.0), country_code=country.alpha2, fatalities=deaths, fatalities_basis="headline",
-        confidence=0.9, goldstein=-2.0, is_state_on_state=False, is_violent=False, relevance=0.3, publishers=1,
-        first_reported_at=moment, last_reported_at=moment, row_ids=[], reasons={},
+        confidence=0.9, goldstein=-2.0, is_state_on_state=False, is_violent=False, relevance=0.3,
+        first_reported_at=moment, last_reported_at=moment, reasons={},
     )  # fmt: skip
 
 
@@ -208,6 +211,7 @@ async def stored(data_dir: Path) -> dict[str, Any]:
                         bad_rows=0,
                         ingested_at="",
                     )
+                await events_store.set_published_until(connection, "provider", moments[-1])
 
         async with context.database.writing() as connection:
             now = await bump_revision(connection, store.ALERTS)

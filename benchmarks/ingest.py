@@ -86,14 +86,14 @@ def make_day(folder: Path) -> dict[str, float]:
 
 
 async def ingest_recording(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
-    """The files through the real code into a fresh store; tells rows taken and events made."""
-    rows = events = 0
+    """The files through the real code into a fresh store; tells rows taken and reports made."""
+    rows = reports = 0
     settings = Settings(data_dir=str(data_dir), background_work=False)
     async with open_context(settings, answers_calls=False) as context:
         for path in paths:
             report = await ingest_export(context.database, path.name, path.read_bytes(), "file")
-            rows, events = rows + report.rows, events + report.events
-    return {"rows": rows, "events": events}
+            rows, reports = rows + report.rows, reports + report.reports
+    return {"rows": rows, "reports": reports}
 
 
 def copy_in(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
@@ -111,7 +111,7 @@ def copy_in(paths: Sequence[Path], data_dir: Path) -> dict[str, int]:
         database.execute("COMMIT")
     (rows,) = database.execute("SELECT count(*) FROM row").fetchone()
     database.close()
-    return {"rows": rows, "events": 0}
+    return {"rows": rows, "reports": 0}
 
 
 def _columns(path: Path) -> Iterator[list[str]]:
@@ -181,7 +181,7 @@ def summed_up(runs: list[dict[str, Any]]) -> dict[str, float]:
         "rows_per_second": round(ROWS / statistics.median(run["seconds"] for run in runs)),
         "rows_per_processor_second": round(ROWS / statistics.median(run["processor_seconds"] for run in runs)),
         "peak_megabytes": max(run["peak_megabytes"] for run in runs),
-        "events": runs[0]["events"],
+        "reports": runs[0]["reports"],
     }
 
 

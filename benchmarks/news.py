@@ -26,7 +26,7 @@ from typing import Any
 
 from ingest import FIRST_SLOT, ROWS, SLOTS, recorded_rows, shifted
 
-from tollhouse import app, logs
+from tollhouse import logs, memory
 from tollhouse.admission.context import open_context
 from tollhouse.config.settings import Settings
 from tollhouse.services.defense.events.feed import EventsFeed
@@ -86,7 +86,7 @@ async def measure(data_dir: Path) -> dict[str, Any]:
     made = slots()
     settings = Settings(data_dir=str(data_dir), background_work=False)
     # As a server does once it has started.
-    gc.set_threshold(app.COLLECT_AFTER_OBJECTS)
+    gc.set_threshold(memory.COLLECT_AFTER_OBJECTS)
     async with open_context(settings, answers_calls=False) as context:
         ingesting = ingesting_used = 0.0
         for name, raw in islice(made, SLOTS):

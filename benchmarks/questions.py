@@ -98,7 +98,7 @@ class Events(Dataset):
 
     def names(self) -> Iterator[Named]:
         for code in COUNTRIES:
-            yield from country_names(countries()[code], "event", code)
+            yield from country_names(countries()[code], "event", code, with_codes=True)
 
 
 def main() -> None:

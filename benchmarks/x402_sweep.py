@@ -18,7 +18,7 @@ from sqlalchemy import text
 
 from tollhouse import clock, logs
 from tollhouse.config.settings import Settings
-from tollhouse.payments.x402 import store
+from tollhouse.payments.x402 import retention_store
 from tollhouse.payments.x402.retention_store import ROWS_AT_ONCE
 from tollhouse.storage.database import Database, open_database
 from tollhouse.storage.migrate import migrate
@@ -88,17 +88,17 @@ async def measure(settings: Settings) -> list[dict[str, object]]:
             await transaction.execute(text(FORMER), {"before": now})
 
         async def responses(transaction: Any) -> None:
-            await store.delete_responses(transaction, now, ROWS_AT_ONCE)
+            await retention_store.delete_responses(transaction, now, ROWS_AT_ONCE)
 
         async def none(transaction: Any) -> None:
-            await store.delete_responses(transaction, 0.0, ROWS_AT_ONCE)
+            await retention_store.delete_responses(transaction, 0.0, ROWS_AT_ONCE)
 
         async def attempts(transaction: Any) -> None:
-            await store.delete_attempts(transaction, now, ROWS_AT_ONCE)
+            await retention_store.delete_attempts(transaction, now, ROWS_AT_ONCE)
 
         async def payments(transaction: Any) -> None:
-            rows = await store.settled_between(transaction, (0.0, "", ""), now, ROWS_AT_ONCE)
-            await store.delete_settled(transaction, [(row.payer, row.nonce) for row in rows])
+            rows = await retention_store.settled_between(transaction, (0.0, "", ""), now, ROWS_AT_ONCE)
+            await retention_store.delete_settled(transaction, [(row.payer, row.nonce) for row in rows])
 
         await store_responses(database, old, STORED_RESPONSES)
         before = [await milliseconds(database, former) for _ in range(ROUNDS)]
