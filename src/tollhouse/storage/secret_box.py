@@ -68,6 +68,7 @@ class SecretBox:
 def make_secret_file(path: Path, text: str) -> bool:
     """Write a new file, which is complete when it appears; False if another process did at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}.partial")
     write_secret_file(partial, text)
     try:
